@@ -46,13 +46,7 @@ def test_each_extra_resolves_alone_to_what_is_pinned(extra):
     wanted = list(map(str, needs(EXTRAS[extra])))
     pip = [
         sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--dry-run",
-        "--ignore-installed",
-        "--only-binary",
-        ":all:",
+        *["-m", "pip", "install", "--dry-run", "--ignore-installed", "--only-binary", ":all:"],
     ]
     done = subprocess.run(
         [*pip, "--no-deps", "-c", str(ROOT / "constraints.txt"), *wanted],

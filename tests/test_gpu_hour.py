@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts import script
+
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "tools").is_dir(), reason="needs the repository")
 
@@ -44,10 +46,10 @@ def test_without_minutes_all_is_named_as_left_out(tmp_path):
     assert {line.get("failed", "") for line in lines(tmp_path)[1:]} == {"left out: no time"}
 
 
-def test_needs_a_gpu_or_says_so(tmp_path):
+def test_needs_a_gpu_or_says_so(tmp_path, monkeypatch):
     import torch
 
-    if not torch.cuda.is_available():
-        done = hour(tmp_path)
-        assert done.returncode == 1
-        assert done.stderr == "error: there is no GPU here; --toy rehearses on the CPU\n"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["gpu_hour.py", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"^error: there is no GPU here; --toy rehearses on the CPU$"):
+        script("gpu_hour").main()

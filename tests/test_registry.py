@@ -13,8 +13,16 @@ import selfpretrain
 from selfpretrain.registry import SHELVES, find, module_of, name_of, names
 
 ROOT = Path(__file__).parent.parent
-LAWS = ROOT / "tests"
-SUPPORT = LAWS / "support"
+SUPPORT = ROOT / "tests" / "support"
+LAWFUL = {
+    "mixers": ("mixer", "recent"),
+    "tasks": ("task", "parity"),
+    "objectives": ("objective", "span"),
+    "arms": ("arm", "decayed"),
+    "studies": ("study", "depth"),
+}
+"""Shelves with laws, the pages of docs/add/ with an example for each, and how the example is called here."""
+REPORTED = re.compile(r"^(PASSED|FAILED|ERROR) tests/(\w+)/test_laws\.py::(\w+)\[(.*?)\]", re.MULTILINE)
 
 
 def example(kind):
@@ -23,122 +31,74 @@ def example(kind):
     return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
 
 
-CARELESS = (SUPPORT / "toys.py").read_text() + "\n\nmixer = Careless\n"
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A folder with a copy of the package, all examples of the documentation, and a careless mixer."""
+    folder = tmp_path_factory.mktemp("dropped")
+    copy = folder / "selfpretrain"
+    shutil.copytree(Path(selfpretrain.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for shelf, (kind, name) in LAWFUL.items():
+        (folder.joinpath(*module_of(shelf).split(".")) / f"{name}.py").write_text(example(kind))
+    (copy / "runner" / "executors" / "threads.py").write_text(example("executor"))
+    (copy / "runner" / "trackers" / "best.py").write_text(example("tracker"))
+    (copy / "mixers" / "careless.py").write_text((SUPPORT / "toys.py").read_text() + "\n\nmixer = Careless\n")
+    return folder
 
 
-@pytest.fixture
-def package(tmp_path):
-    """A copy of the package, to drop files into."""
-    shutil.copytree(Path(selfpretrain.__file__).parent, tmp_path / "selfpretrain")
-    return tmp_path
+def python(folder, *command, cwd=ROOT):
+    """What a Python prints that finds the package in that folder."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(SUPPORT)])}
+    command = [sys.executable, "-m", *map(str, command)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-def laws(package, shelf, name):
-    """Run a shelf's laws for one name against the copy."""
-    paths = os.pathsep.join([str(package), str(SUPPORT)])
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        name,
-        str(LAWS / shelf / "test_laws.py"),
-    ]
-    environment = os.environ | {"PYTHONPATH": paths}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+def test_the_examples_of_the_documentation_keep_the_laws_and_a_careless_mixer_does_not(package):
+    chosen = " or ".join(["careless", *(name for _, name in LAWFUL.values())])
+    laws = [ROOT / "tests" / shelf / "test_laws.py" for shelf in LAWFUL]
+    done = python(package, "pytest", "-q", "-rpfE", "-p", "no:cacheprovider", "-k", chosen, *laws)
+    found = REPORTED.findall(done.stdout)
+    failed = {f"{law}[{case}]" for how, _, law, case in found if how != "PASSED"}
+    assert {f"test_keeps_the_contract[{way}-careless]" for way in ("causal", "bidirectional")} <= failed
+    assert [each for each in failed if "careless" not in each] == [], done.stdout
+    assert {shelf for how, shelf, _, _ in found if how == "PASSED"} == set(LAWFUL), done.stdout
 
 
-@pytest.mark.parametrize(
-    ("shelf", "kind", "name"),
-    [
-        ("mixers", "mixer", "recent"),
-        ("tasks", "task", "parity"),
-        pytest.param("objectives", "objective", "span", marks=pytest.mark.slow),
-        pytest.param("arms", "arm", "decayed", marks=pytest.mark.slow),
-        ("studies", "study", "depth"),
-    ],
-)
-def test_the_examples_of_the_documentation_keep_the_laws(package, shelf, kind, name):
-    folder = package.joinpath(*module_of(shelf).split("."))
-    (folder / f"{name}.py").write_text(example(kind))
-    code, out = laws(package, shelf, name)
-    assert code == 0, out
-    assert " passed" in out
-
-
-def test_a_careless_mixer_is_caught(package):
-    (package / "selfpretrain" / "mixers" / "careless.py").write_text(CARELESS)
-    code, out = laws(package, "mixers", "careless")
-    assert code == 1
-    assert "FAILED" in out
-    assert "test_keeps_the_contract[causal-careless]" in out
-    assert "test_keeps_the_contract[bidirectional-careless]" in out
-
-
-RUN = "compare --task toys:Majority --mixers attention --seeds 2 --scale smoke --quiet"
+RUN = "selfpretrain compare --mixers attention --scale smoke --quiet"
 
 
 @pytest.mark.parametrize(
-    ("folder", "kind", "name", "flags", "left"),
+    ("flags", "left"),
     [
+        ("--objective span --track best --jobs 1 --seeds 1", ["best.json", "stages/*-span-*/recipe.json"]),
         pytest.param(
-            *("executors", "executor", "threads", "--executor threads --jobs 2", "compare-*/report.html"),
+            *("--task toys:Majority --executor threads --jobs 2 --seeds 2", ["compare-*/report.html"]),
             marks=pytest.mark.slow,
         ),
-        ("trackers", "tracker", "best", "--track best --jobs 1", "best.json"),
     ],
 )
-def test_executors_and_trackers_of_the_documentation_work(package, folder, kind, name, flags, left):
-    (package / "selfpretrain" / "runner" / folder / f"{name}.py").write_text(example(kind))
-    paths = os.pathsep.join([str(package), str(SUPPORT)])
-    runs = package / "runs"
-    command = [sys.executable, "-m", "selfpretrain", *RUN.split(), *flags.split(), "--runs", str(runs)]
-    subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, check=True)
-    assert list(runs.glob(left))
+def test_what_is_dropped_is_used_by_its_name(package, tmp_path, flags, left):
+    done = python(package, *RUN.split(), *flags.split(), "--runs", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(list(tmp_path.glob(pattern)) for pattern in left)
+    for recipe in tmp_path.glob("stages/*-span-*/recipe.json"):
+        assert '"selfpretrain.objectives.span:Span"' in recipe.read_text()
 
 
 def test_a_dropped_file_is_listed(package):
-    (package / "selfpretrain" / "mixers" / "recent.py").write_text(example("mixer"))
-    environment = os.environ | {"PYTHONPATH": str(package)}
-    command = [sys.executable, "-m", "selfpretrain", "list", "mixers"]
-    out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "recent" in out
-    assert "Mean of the last few positions" in out
-
-
-def compared(folder, package, objective):
-    """Output of a comparison in seconds, pretrained with an objective."""
-    paths = os.pathsep.join([str(package), str(folder)])
-    flags = ["--objective", objective, "--mixers", "attention", "--seeds", "1", "--scale", "smoke", "--quiet"]
-    command = [sys.executable, "-m", "selfpretrain", "compare", *flags]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (stage,) = (folder / "runs" / "stages").glob("*-span-*")
-    return (stage / "recipe.json").read_text()
-
-
-def test_the_objective_of_the_documentation_is_compared_by_its_name(package):
-    (package / "selfpretrain" / "objectives" / "span.py").write_text(example("objective"))
-    assert '"selfpretrain.objectives.span:Span"' in compared(package, package, "span")
+    out = python(package, "selfpretrain", "list", "mixers").stdout
+    assert "recent" in out and "Mean of the last few positions" in out
 
 
 @pytest.mark.slow
-def test_and_by_its_path_with_nothing_registered(tmp_path):
+def test_an_objective_is_used_by_its_path_with_nothing_registered(tmp_path):
     (tmp_path / "mylab").mkdir()
     (tmp_path / "mylab" / "span.py").write_text(example("objective"))
-    recipe = compared(tmp_path, Path(selfpretrain.__file__).parents[1], "mylab.span:Span")
-    assert '"mylab.span:Span"' in recipe and '"rate": 0.15' in recipe
+    ours = Path(selfpretrain.__file__).parents[1]
+    flags = ["--objective", "mylab.span:Span", "--seeds", "1", "--runs", tmp_path / "runs"]
+    done = python(f"{ours}{os.pathsep}{tmp_path}", *RUN.split(), *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (recipe,) = (tmp_path / "runs" / "stages").glob("*-span-*/recipe.json")
+    assert '"mylab.span:Span"' in recipe.read_text() and '"rate": 0.15' in recipe.read_text()
 
 
 @pytest.mark.parametrize("shelf", sorted(set(SHELVES) - {"studies"}))

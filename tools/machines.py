@@ -35,7 +35,6 @@ NUMERIC = (
     "tests/mixers/ops",
     "tests/mixers/test_golden.py",
     "tests/mixers/test_peers.py",
-    "tests/mixers/test_s4d.py",
     "tests/mixers/test_convolution.py",
     "tests/objectives",
 )

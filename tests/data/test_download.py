@@ -111,7 +111,7 @@ def fetched(wanted, pauses=PAUSES):
 
 
 def left(home):
-    return sorted(p.name for p in (home / "set").iterdir() if not p.name.startswith("."))
+    return sorted(p.name for p in (home / "set").glob("[!.]*"))
 
 
 def ranges(server):
@@ -148,15 +148,6 @@ def test_progress_is_told(server):
     assert shares[-1] == 1.0
 
 
-@pytest.mark.parametrize("mark", [{"ETag": '"one"'}, {"ETag": 'W/"x"', "Last-Modified": "Mon"}])
-def test_a_dropped_connection_goes_on_where_it_was(server, mark):
-    server.headers, server.drops = mark, [100_000, 200_000]
-    file = fetched(unknown(server))
-    assert file.read_bytes() == DATA
-    assert ranges(server) == [None, "bytes=100000-", "bytes=300000-"]
-    assert [a.get("If-Range") for a in server.asked[1:]] == [mark.get("Last-Modified", '"one"')] * 2
-
-
 def test_the_next_call_goes_on_after_too_many_drops(server, home):
     server.drops = [100_000, 0, 0, 0, 0]
     with pytest.raises(DataError, match="100,000 bytes are kept and the same command resumes from there"):
@@ -167,10 +158,39 @@ def test_the_next_call_goes_on_after_too_many_drops(server, home):
     assert ranges(server) == ["bytes=100000-"]
 
 
-def test_every_attempt_that_brings_something_counts_anew(server):
-    server.drops = [50_000] * 7
-    assert fetched(known(server)).read_bytes() == DATA
-    assert len(server.asked) == 8
+FIRST, NO_SUM = {"ETag": '"one"'}, {"size": 0, "sha256": ""}
+ANSWERS = {
+    "md5": ({}, NO_SUM | {"md5": MD5}, [None]),
+    "unknown length": ({"headers": {"Content-Length": "", "Connection": "close"}}, {}, [None]),
+    "said to be packed": ({"headers": {"Content-Encoding": "gzip"}}, {}, [None]),
+    "busy": ({"status": [429, 500, 503]}, {}, [None] * 4),
+    "ranges ignored": ({"ranges": False, "drops": [100_000]}, {}, [None, "bytes=100000-"]),
+    "neither mark nor checksum": ({"headers": {}, "drops": [100_000]}, NO_SUM, [None, None]),
+    "dropped, with a mark": (
+        *({"headers": FIRST, "drops": [100_000, 200_000]}, NO_SUM),
+        [None, "bytes=100000-", "bytes=300000-"],
+    ),
+    "dropped, with a weak mark": (
+        *({"headers": {"ETag": 'W/"x"', "Last-Modified": "Mon"}, "drops": [100_000, 200_000]}, NO_SUM),
+        [None, "bytes=100000-", "bytes=300000-"],
+    ),
+    "every attempt brings something": (
+        *({"drops": [50_000] * 7}, {}),
+        [None, *(f"bytes={50_000 * (i + 1)}-" for i in range(7))],
+    ),
+}
+"""What a server does, what is known of the file, and which parts are asked for until it is whole."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_file_comes_whole_whatever_the_server_does(server, name):
+    does, knows, asked = ANSWERS[name]
+    vars(server).update(does)
+    assert fetched(known(server, **knows)).read_bytes() == DATA
+    assert ranges(server) == asked
+    if knows == NO_SUM and server.headers:
+        mark = server.headers.get("Last-Modified", '"one"')
+        assert [each.get("If-Range") for each in server.asked[1:]] == [mark] * 2
 
 
 def test_a_file_that_changed_meanwhile_begins_anew(server, home):
@@ -181,12 +201,6 @@ def test_a_file_that_changed_meanwhile_begins_anew(server, home):
     assert fetched(unknown(server)).read_bytes() == DATA[::-1]
 
 
-def test_without_a_mark_or_checksum_nothing_is_resumed(server):
-    server.headers, server.drops = {}, [100_000]
-    assert fetched(unknown(server)).read_bytes() == DATA
-    assert ranges(server) == [None, None]
-
-
 def test_without_a_mark_a_checksum_finds_a_mixture(server):
     server.headers, server.drops = {}, [100_000, 0, 0, 0, 0]
     server.data = bytes(len(DATA))
@@ -195,12 +209,6 @@ def test_without_a_mark_a_checksum_finds_a_mixture(server):
     server.data, server.drops, server.asked = DATA, [], []
     assert fetched(known(server)).read_bytes() == DATA
     assert ranges(server) == ["bytes=100000-", None]
-
-
-def test_a_server_that_ignores_ranges_begins_anew(server):
-    server.ranges, server.drops = False, [100_000]
-    assert fetched(known(server)).read_bytes() == DATA
-    assert ranges(server) == [None, "bytes=100000-"]
 
 
 def test_a_whole_part_is_recognised(server, home):
@@ -222,26 +230,38 @@ def test_a_part_of_unknown_origin_is_not_used(server, home, note):
     assert fetched(unknown(server)).read_bytes() == DATA
 
 
-@pytest.mark.parametrize(
-    "change", [{"sha256": "0" * 64}, {"sha256": "", "md5": "0" * 32}], ids=["sha256", "md5"]
-)
-def test_a_wrong_file_is_thrown_away(server, home, change):
-    with pytest.raises(
-        DataError, match=r"has (SHA-256|MD5) \w+, not 0+; bring http.* from elsewhere"
-    ) as error:
-        fetched(known(server, **change))
+FAULTS = {
+    "sha256": ({}, {"sha256": "0" * 64}, r"has SHA-256 \w+, not 0+; bring http.* from elsewhere"),
+    "md5": ({}, {"sha256": "", "md5": "0" * 32}, r"has MD5 \w+, not 0+; bring http.* from elsewhere"),
+    "size": ({}, {"size": 7}, "has 400,000 bytes, not 7"),
+    "page": ({"headers": {"Content-Type": "text/html; charset=utf-8"}}, NO_SUM, "answers with a web page"),
+    **{
+        str(code): ({"status": [code] * 9}, {}, rf"answers {code} .*place it as .*set/file\.bin")
+        for code in (404, 403, 410, 401)
+    },
+}
+"""What a server does, what is known of the file, and what is said."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_another_file_is_thrown_away_and_a_refusal_ends_at_once(server, home, name):
+    does, knows, said = FAULTS[name]
+    vars(server).update(does)
+    with pytest.raises(DataError, match=said) as error:
+        fetched(known(server, **knows))
     assert "\n" not in str(error.value)
-    assert left(home) == []
+    assert left(home) == [] and len(server.asked) == 1
 
 
-def test_a_right_md5_will_do(server):
-    assert fetched(known(server, sha256="", md5=MD5)).read_bytes() == DATA
-
-
-def test_a_wrong_size_is_noticed_before_anything_comes(server, home):
-    with pytest.raises(DataError, match="has 400,000 bytes, not 7"):
-        fetched(known(server, size=7))
-    assert left(home) == []
+def test_a_silent_server_and_a_full_disk_are_given_up(server, monkeypatch):
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
+    with pytest.raises(DataError, match=r"400,000 bytes are to come and .* has room for 1,000"):
+        fetched(known(server))
+    monkeypatch.setattr(download, "TIMEOUT", (1.0, 0.05))
+    server.slow = 0.3
+    with pytest.raises(DataError, match="connection was lost"):
+        fetched(known(server), pauses=(0.0,))
+    assert len(server.asked) == 3
 
 
 def test_the_first_checksum_seen_counts(server, home):
@@ -253,52 +273,6 @@ def test_the_first_checksum_seen_counts(server, home):
     server.data = DATA[::-1]
     with pytest.raises(DataError, match="as when first seen; bring"):
         fetched(unknown(server))
-
-
-@pytest.mark.parametrize("status", [404, 403, 410, 401])
-def test_a_refusal_ends_at_once(server, status):
-    server.status = [status] * 9
-    with pytest.raises(DataError, match=rf"answers {status} .*place it as .*set/file\.bin"):
-        fetched(known(server))
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_asked_again(server, status):
-    server.status = [status, status]
-    assert fetched(known(server)).read_bytes() == DATA
-    assert len(server.asked) == 3
-
-
-def test_a_web_page_is_not_taken_for_the_file(server, home):
-    server.headers = {"Content-Type": "text/html; charset=utf-8"}
-    with pytest.raises(DataError, match="answers with a web page"):
-        fetched(unknown(server))
-    assert left(home) == []
-
-
-def test_a_silent_server_is_given_up(server, monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", (1.0, 0.05))
-    server.slow = 0.3
-    with pytest.raises(DataError, match="connection was lost"):
-        fetched(known(server), pauses=(0.0,))
-    assert len(server.asked) == 2
-
-
-def test_unknown_length_is_fine(server):
-    server.headers = {"Content-Length": "", "Connection": "close"}
-    assert fetched(known(server)).read_bytes() == DATA
-
-
-def test_bytes_come_as_they_are(server):
-    server.headers = {"Content-Encoding": "gzip"}  # as some servers say of every .gz
-    assert fetched(known(server)).read_bytes() == DATA
-
-
-def test_a_full_disk_is_noticed_before_anything_comes(server, home, monkeypatch):
-    monkeypatch.setattr(download.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000}))
-    with pytest.raises(DataError, match=r"400,000 bytes are to come and .* has room for 1,000"):
-        fetched(known(server))
 
 
 def test_offline_is_said_within_a_second(server, monkeypatch):
@@ -372,11 +346,8 @@ def test_two_calls_at_once_fetch_once(server):
 def test_downloads_of_tasks_make_sense(name):
     downloads = registry.find("tasks", name).downloads
     for each in downloads:
-        assert each.url.startswith(("https://", "http://"))
-        assert each.name
-        assert not each.into.startswith("/")
-        assert len(each.sha256) in (0, 64)
-        assert len(each.md5) in (0, 32)
+        assert each.url.startswith(("https://", "http://")) and each.name and not each.into.startswith("/")
+        assert len(each.sha256) in (0, 64) and len(each.md5) in (0, 32)
     opened = [each.into for each in downloads if each.unpack]
     assert len(opened) == len(set(opened))
     assert not set(opened) & {each.into for each in downloads if not each.unpack}

@@ -6,7 +6,6 @@ import resource
 import struct
 import sys
 import time
-import wave
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -149,14 +148,6 @@ def test_headers_of_recordings_are_not_believed(tmp_path, name):
         assert len(bring(path, skip_bad=True).split) == 39
 
 
-def test_a_recording_without_samples_is_named(tmp_path):
-    path = good("wav", tmp_path)
-    with wave.open(str(harmed(path)), "wb") as out:
-        out.setparams((1, 2, 8000, 0, "NONE", ""))
-    refused(path, r"spam/00\.wav holds no samples; --skip-bad")
-    assert len(bring(path, skip_bad=True).split) == 39
-
-
 JSON = {
     "nested": '{"x": ' + "[" * 100_000,
     "nested and closed": '{"x": ' + "[" * 50_000 + "]" * 50_000 + ', "label": "a"}',
@@ -176,10 +167,7 @@ JSON = {
 def test_json_lines_from_anybody(tmp_path, name):
     rows = [json.dumps({"x": [i, i + 1], "label": "ab"[i % 2]}) for i in range(40)]
     (tmp_path / "t.jsonl").write_text("\n".join([*rows, JSON[name]]))
-    if name == "same key twice":
-        refused(tmp_path / "t.jsonl", "row 41")
-    else:
-        refused(tmp_path / "t.jsonl")
+    refused(tmp_path / "t.jsonl", "row 41" if name == "same key twice" else "")
 
 
 def test_lines_that_do_not_end(tmp_path, monkeypatch):

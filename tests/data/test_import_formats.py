@@ -116,14 +116,10 @@ def test_lists_are_tokens_or_values_and_several_are_channels(tmp_path, name):
     assert isinstance(bring(path, sequence="x", kind="values").form.signal, Values)
     both = bring(path, sequence="x,half")
     assert both.form.signal.channels == 2
-    assert numbers(both) == [
-        [[a, b] for a, b in zip(p, q, strict=True)] for p, q in zip(x, half, strict=True)
-    ]
-
-
-def test_lists_of_lists_are_channels(tmp_path):
+    pairs = zip(x, half, strict=True)
+    assert numbers(both) == [[[a, b] for a, b in zip(p, q, strict=True)] for p, q in pairs]
     x = np.random.default_rng(0).integers(-9, 9, (40, 5, 3)).astype(np.int16)
-    made = bring(write(tmp_path / "t.parquet", {"x": x.tolist(), "label": [0, 1] * 20}))
+    made = bring(write(tmp_path / name, {"x": x.tolist(), "label": [0, 1] * 20}))
     assert numbers(made) == x.tolist()
     assert made.form.signal.channels == 3
 
@@ -198,20 +194,16 @@ def test_time_series_files(tmp_path, monkeypatch, lengths, target, at_once):
     assert isinstance(made.form.target, Reals if target else Classes)
 
 
-def test_time_series_of_train_and_test(tmp_path):
-    (tmp_path / "x").mkdir()
-    series(tmp_path / "x" / "X_TRAIN.ts")
-    series(tmp_path / "x" / "X_TEST.ts")
-    made = bring(tmp_path / "x")
-    assert [len(made.examples(split)) for split in SPLITS] == [34, 6, 40]
-
-
-def test_missing_values_of_time_series(tmp_path):
+def test_time_series_with_missing_values_and_of_train_and_test(tmp_path):
     series(tmp_path / "waves.ts", missing=True)
     with pytest.raises(importer.DataError, match=r"waves\.ts, line 14: dimension 1, position 3 is missing"):
         bring(tmp_path / "waves.ts")
     assert len(bring(tmp_path / "waves.ts", missing="drop").split) == 39
     assert bring(tmp_path / "waves.ts", missing="mask").form.signal.channels == 4
+    (tmp_path / "x").mkdir()
+    for part in ("TRAIN", "TEST"):
+        series(tmp_path / "x" / f"X_{part}.ts")
+    assert [len(bring(tmp_path / "x").examples(split)) for split in SPLITS] == [34, 6, 40]
 
 
 def recordings(root, suffix=".wav"):

@@ -21,6 +21,7 @@ from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.importing.tables import open_table
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
+from torture import ended, forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -232,18 +233,13 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
 
 
 def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
-    rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(200_000))
+    rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(100_000))
     (tmp_path / "t.csv").write_text("text,label\n" + rows)
-    program = (
-        "from selfpretrain.data.importing import importer;"
-        f"importer.import_data(importer.plan_import({str(tmp_path / 't.csv')!r}), 'mine')"
-    )
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    process = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    while process.poll() is None and not list(home.glob("own/mine.part/flat.bin")):
+    child = forked(lambda: len(bring(tmp_path / "t.csv").split) and 0, tmp_path)
+    while not list(tmp_path.glob("*.out")) and not list(home.glob("own/mine.part/flat.bin")):
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    os.kill(child, signal.SIGKILL)
+    assert ended(child, tmp_path).code == -signal.SIGKILL
     assert left_behind(home) == ["mine.part"]
     assert imported_datasets() == {}
     (tmp_path / "t.csv").write_text(table())
@@ -275,7 +271,7 @@ def spt(*arguments):
     return app.run(["data", "import", *map(str, arguments)])
 
 
-def test_the_command_shows_what_it_found_and_did(tmp_path, capsys, home):
+def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tmp_path, capsys, home):
     (tmp_path / "My Own.csv").write_text(table())
     assert spt(tmp_path / "My Own.csv", "--dry-run") == 0
     assert "text (as bytes of UTF-8)" in capsys.readouterr().out
@@ -285,14 +281,9 @@ def test_the_command_shows_what_it_found_and_did(tmp_path, capsys, home):
     assert "28 train, 6 val, 6 test" in out
     assert "spt compare --task my-own" in out
     assert list(imported_datasets()) == ["my-own"]
-
-
-def test_the_command_replaces_nothing_unasked(tmp_path, capsys):
-    (tmp_path / "t.csv").write_text(table())
-    assert spt(tmp_path / "t.csv", "--name", "mine") == 0
-    assert spt(tmp_path / "t.csv", "--name", "mine") == 2
+    assert spt(tmp_path / "My Own.csv") == 2
     assert "--yes replaces them" in capsys.readouterr().err
-    assert spt(tmp_path / "t.csv", "--name", "mine", "--yes") == 0
+    assert spt(tmp_path / "My Own.csv", "--yes") == 0
 
 
 @pytest.mark.parametrize(

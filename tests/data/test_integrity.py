@@ -129,23 +129,20 @@ def test_what_is_no_description_is_refused(tiny, text):
     (tiny / "meta.json").write_text(text)
     with pytest.raises(DamagedData, match="is damaged"):
         open_dataset(tiny)
-    (tiny / "meta.json").unlink()
-    with pytest.raises(DamagedData, match="json is not there; put the files back"):
-        open_dataset(tiny)
 
 
-def test_another_version_is_no_damage(tiny):
-    (tiny / "meta.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match=r"format 99.*set SPT_DATA to another folder") as caught:
-        open_dataset(tiny)
-    assert not isinstance(caught.value, DamagedData)
-
-
-def test_symbols_outside_of_the_vocabulary_are_found(tiny):
+def test_no_description_another_version_and_symbols_outside_of_the_vocabulary(tiny):
     flip(tiny / "flat.bin", 7, 7)
     say(tiny)
     with pytest.raises(DamagedData, match="outside of the vocabulary"):
         open_dataset(tiny, rehash=True)
+    (tiny / "meta.json").unlink()
+    with pytest.raises(DamagedData, match="json is not there; put the files back"):
+        open_dataset(tiny)
+    (tiny / "meta.json").write_text('{"format": 99}')
+    with pytest.raises(DataError, match=r"format 99.*set SPT_DATA to another folder") as caught:
+        open_dataset(tiny)
+    assert not isinstance(caught.value, DamagedData)
 
 
 def test_no_bit_passes(tiny):

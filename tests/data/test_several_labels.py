@@ -145,7 +145,7 @@ def test_mistakes_are_named(objects, options, said, tmp_path):
         taken(lines(tmp_path / "m.jsonl", objects), **{"label": "y", "sequence": "x"} | options)
 
 
-def test_tables_that_do_not_fit_are_refused(tmp_path):
+def test_tables_that_do_not_fit_and_classes_that_training_lacks_are_refused(tmp_path):
     for y, target, said in (
         (np.zeros((40, 2), int), "auto", "say --target sets for a table of 0 and 1"),
         (np.zeros((3, 2), int), "sets", "`y` is int64 .* but there are 40 sequences"),
@@ -154,9 +154,6 @@ def test_tables_that_do_not_fit_are_refused(tmp_path):
         np.savez(tmp_path / "a.npz", x=np.array(ROWS), y=y)
         with pytest.raises(DataError, match=said):
             taken(str(tmp_path / "a.npz"), target=target)
-
-
-def test_a_class_that_training_lacks_is_refused(tmp_path):
     objects = [
         {"x": row, "y": ["rare"] if i > 36 else ["a", "b"][: 1 + i % 2], "s": "test" if i > 35 else "train"}
         for i, row in enumerate(ROWS)

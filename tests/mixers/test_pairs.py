@@ -1,9 +1,9 @@
 """Attention to some pairs of positions: local, window, sparse, longformer and bigbird beyond their laws."""
 
+import itertools
+
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn.attention import flex_attention
 
 import toys
@@ -75,28 +75,26 @@ def dense(layer, name, x, padding_mask):
 
 @every_pattern
 @both_ways
-@given(length=st.integers(1, LONGEST), padded=st.booleans(), seed=st.integers(0, 9))
-@settings(max_examples=12, deadline=None)
-def test_is_masked_attention(name, causal, length, padded, seed):
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_is_masked_attention(name, causal, monkeypatch):
+    """At any length, padded or not, with its gradients, and as the kernel for CUDA without its compiler."""
     layer = build(name, causal)
-    toys.settle(seed)
-    x = torch.randn(2, length, D, dtype=torch.double)
-    padding_mask = torch.rand(2, length) > 0.3 if padded else torch.ones(2, length, dtype=torch.bool)
-    y = layer(x, padding_mask if padded else None)
-    torch.testing.assert_close(
-        y[padding_mask], dense(layer, name, x, padding_mask)[padding_mask], atol=1e-12, rtol=1e-12
-    )
-
-
-@every_pattern
-@both_ways
-def test_gradients_are_those_of_masked_attention(name, causal):
-    layer = build(name, causal)
-    x = torch.randn(1, LONGEST, D, dtype=torch.double, requires_grad=True)
-    padding_mask = torch.ones(1, LONGEST, dtype=torch.bool)
+    for length, padded in itertools.product((1, 2, 4, 5, 13, 16, 29, LONGEST), (False, True)):
+        x = torch.randn(2, length, D, dtype=torch.double)
+        padding_mask = torch.rand(2, length) > 0.3 if padded else torch.ones(2, length, dtype=torch.bool)
+        y, expected = layer(x, padding_mask if padded else None), dense(layer, name, x, padding_mask)
+        torch.testing.assert_close(y[padding_mask], expected[padding_mask], atol=1e-12, rtol=1e-12)
+    x, whole = x.requires_grad_(), torch.ones_like(padding_mask)
     by_blocks = torch.autograd.grad(layer(x, None).sin().sum(), [x, layer.k.weight])
-    at_once = torch.autograd.grad(dense(layer, name, x, padding_mask).sin().sum(), [x, layer.k.weight])
+    at_once = torch.autograd.grad(dense(layer, name, x, whole).sin().sum(), [x, layer.k.weight])
     torch.testing.assert_close(by_blocks, at_once, atol=1e-12, rtol=1e-10)
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    q, k, v = (torch.randn(2, HEADS, LONGEST, D // HEADS) for _ in range(3))
+    whole[0, 20:] = False
+    with torch.no_grad():
+        y = attend_pairs(q, k, v, whole, make_block_mask(layer._sees, HEADS, LONGEST, q.device))
+    expected = layer.mix(q, k, v, whole)
+    torch.testing.assert_close(y.transpose(1, 2)[whole], expected.transpose(1, 2)[whole])
 
 
 @every_pattern
@@ -107,20 +105,6 @@ def test_masks_need_not_be_kept(name, monkeypatch):
     layer = build(name, causal=True)
     assert torch.equal(layer(x, None), kept)
     assert all(near.mask is None for near in layer._plan)
-
-
-@every_pattern
-@both_ways
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-def test_the_kernel_for_cuda_sees_the_same_when_it_is_not_compiled(name, causal, monkeypatch):
-    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
-    layer, padding_mask = build(name, causal), torch.ones(2, LONGEST, dtype=torch.bool)
-    padding_mask[0, 20:] = False
-    q, k, v = (torch.randn(2, HEADS, LONGEST, D // HEADS) for _ in range(3))
-    with torch.no_grad():
-        y = attend_pairs(q, k, v, padding_mask, make_block_mask(layer._sees, HEADS, LONGEST, q.device))
-    expected = layer.mix(q, k, v, padding_mask)
-    torch.testing.assert_close(y.transpose(1, 2)[padding_mask], expected.transpose(1, 2)[padding_mask])
 
 
 @pytest.mark.parametrize("mixer", [Window(reach=40), Local(size=40), Longformer(first=40), Sparse(size=40)])

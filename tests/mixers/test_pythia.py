@@ -6,10 +6,9 @@ import sys
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import toys
+from releases import LETTERS, SIZES, write_pythia
 from selfpretrain.cli import app
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.errors import SpecError
@@ -24,10 +23,8 @@ from selfpretrain.training.run_dir import RunDir
 
 transformers = pytest.importorskip("transformers")
 
-LENGTH, D = 12, 16
-LETTERS = "ab0123456789"
+LENGTH, D = 12, SIZES["hidden_size"]
 ALONE = {"depth": 1, "expand": 0}
-SIZES = {"vocab_size": len(LETTERS) + 1, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2}
 OTHERS = {
     "bert": {"intermediate_size": 32},
     "llama": {"intermediate_size": 32, "num_key_value_heads": 1},
@@ -51,14 +48,7 @@ def offline(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A checkpoint of a tiny Pythia whose tokens are letters."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    config = transformers.GPTNeoXConfig(**SIZES, intermediate_size=32, bos_token_id=0, eos_token_id=0)
-    transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float16).save_pretrained(tmp_path)
-    words = Tokenizer(models.WordLevel({"?": 0} | {c: i for i, c in enumerate(LETTERS, 1)}, unk_token="?"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path)
+    write_pythia(tmp_path)
     return tmp_path
 
 
@@ -79,33 +69,24 @@ def test_alone_in_a_model_it_is_the_network_that_was_stored(folder):
     assert not [name for name in names if "norm1" in name or "embed_in" in name or "enter" in name]
 
 
-def test_symbols_start_as_tokens_or_as_the_mean_of_several(folder):
+def test_symbols_and_grey_values_start_as_tokens_or_as_the_mean_of_several(folder):
     table = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).embed_in.weight
     a, b = table[1], table[2]
     started = network(Pythia(str(folder), pretrained=True), symbols=("a", "ab", "")).embed.symbol.weight
     torch.testing.assert_close(started, torch.stack([a, (a + b) / 2, table.mean(0)]))
-
-
-def test_grey_values_start_as_their_numbers(folder):
-    table = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).embed_in.weight
     net = network(Pythia(str(folder), pretrained=True), Values(levels=11, high=20.0))
     numbers = [[LETTERS.index(c) + 1 for c in str(level)] for level in range(11)]
     torch.testing.assert_close(net.embed.symbol.weight, torch.stack([table[ids].mean(0) for ids in numbers]))
     x = torch.tensor([[[0.0], [6.9], [20.0]]])
     torch.testing.assert_close(net.embed(x)[0], net.embed.symbol.weight[[0, 3, 10]])
-
-
-def test_fresh_networks_have_fresh_symbols_and_other_mixers_scale_values(folder):
     fresh = network(Pythia(str(folder), layers=0), symbols=("a", "b", "7")).embed.symbol.weight
     assert fresh.std() > 0.2  # the checkpoint's are 0.02 wide
     assert network(Attention(), Values(levels=11)).embed.symbol is None
     assert network(Pythia(), Values(channels=3, levels=11)).embed.symbol is None
 
 
-@given(context=st.sampled_from([(512, 8, 6), (16, 4, 1), (24, 4, 2), (50, 1, 1)]))
-@settings(max_examples=4, deadline=None)
-def test_the_fresh_network_is_pythia(context):
-    width, heads, layers = context
+@pytest.mark.parametrize(("width", "heads", "layers"), [(512, 8, 6), (16, 4, 1), (24, 4, 2), (50, 1, 1)])
+def test_the_fresh_network_is_pythia(width, heads, layers):
     backbone = Pythia(layers=layers, heads=heads).build(LayerContext(width, LENGTH)).backbone
     per_layer = 12 * width**2 + 13 * width  # two norms, attention and mlp with biases
     assert sum(p.numel() for p in backbone.parameters()) == layers * per_layer + 2 * width
@@ -144,64 +125,33 @@ def test_flops_are_those_on_paper():
     assert sum(count_flops(layer, lambda: layer(x, None).sum())) == pytest.approx(on_paper, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("mixer", "width", "said"),
-    [
-        (Pythia(pretrained=True), 512, "pythia-70m-deduped is not on this machine: run `hf download"),
-        (Pythia(layers=0), 512, "or name a folder"),
-        (Pythia(heads=3), 16, "width 16 does not split into 3 heads"),
-        (Pythia(heads=16), 16, "use an even size"),
-    ],
-)
-def test_what_cannot_be_made_is_refused_in_a_line(mixer, width, said):
-    with pytest.raises(SpecError, match=said) as refused:
-        mixer.build(LayerContext(width, LENGTH))
-    assert "\n" not in str(refused.value)
+def test_what_cannot_be_made_is_refused_in_a_line(folder, tmp_path, monkeypatch):
+    def refused(mixer, width, said):
+        with pytest.raises(SpecError, match=said) as found:
+            mixer.build(LayerContext(width, LENGTH))
+        assert "\n" not in str(found.value)
 
-
-def test_weights_of_another_width_are_refused(folder):
-    with pytest.raises(SpecError, match=f"need a model of width {D}, not 32"):
-        Pythia(str(folder), pretrained=True).build(LayerContext(32, LENGTH))
-    (folder / "config.json").write_text("{}")
-    with pytest.raises(SpecError, match="cannot be used"):
-        Pythia(str(folder), layers=0).build(LayerContext(D, LENGTH))
-
-
-def test_weights_that_lack_some_are_refused(folder):
-    config = json.loads((folder / "config.json").read_text()) | {"num_hidden_layers": 3}
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(SpecError, match=r"has no weights for layers\.2\."):
-        Pythia(str(folder), pretrained=True).build(LayerContext(D, LENGTH))
-
-
-def test_two_networks_in_one_are_refused(tmp_path):
-    transformers.T5Config(vocab_size=9, d_model=D, d_kv=4, num_layers=1, num_heads=2).save_pretrained(
-        tmp_path
-    )
-    with pytest.raises(SpecError, match="not one network"):
-        Pythia(str(tmp_path), layers=0).build(LayerContext(D, LENGTH))
-
-
-def test_a_missing_library_is_named_with_its_extra(monkeypatch):
+    there, config = str(folder), folder / "config.json"
+    refused(Pythia(pretrained=True), 512, "pythia-70m-deduped is not on this machine: run `hf download")
+    refused(Pythia(layers=0), 512, "or name a folder")
+    refused(Pythia(heads=3), 16, "width 16 does not split into 3 heads")
+    refused(Pythia(heads=16), 16, "use an even size")
+    refused(Pythia(there, pretrained=True), 32, f"need a model of width {D}, not 32")
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"num_hidden_layers": 3}))
+    refused(Pythia(there, pretrained=True), D, r"has no weights for layers\.2\.")
+    config.write_text("{}")
+    refused(Pythia(there, layers=0), D, "cannot be used")
+    several = transformers.T5Config(vocab_size=9, d_model=D, d_kv=4, num_layers=1, num_heads=2)
+    several.save_pretrained(folder)
+    refused(Pythia(there, layers=0), D, "not one network")
     pythia_weights._import_transformers.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(SpecError, match=r"pip install 'selfpretrain\[hf\]'"):
-        Pythia().build(LayerContext(D, LENGTH))
+    refused(Pythia(), D, r"pip install 'selfpretrain\[hf\]'")
 
 
 def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
-    arguments = [
-        "compare",
-        "--task",
-        "digits",
-        "--mixers",
-        "pythia",
-        "--scale",
-        "smoke",
-        "--runs",
-        str(tmp_path),
-    ]
-    assert app.run([*arguments, "-s", "pythia.mixer.pretrained=true", "--jobs", "1"]) == 2
+    asked = ["compare", "--task", "digits", "--mixers", "pythia", "--scale", "smoke", "--runs", str(tmp_path)]
+    assert app.run([*asked, "-s", "pythia.mixer.pretrained=true", "--jobs", "1"]) == 2
     error = capsys.readouterr().err
     assert "hf download" in error
     assert error.count("\n") == 1

@@ -67,7 +67,9 @@ def with_gradients(forward, parameters, x):
 
 
 @every_layer
-def test_numbers_and_gradients_are_those_of_the_library(mixer):
+def test_is_the_layer_of_the_library_with_a_start_of_ours(mixer):
+    kind = mixer.classes()[2]
+    before = dict(vars(sys.modules[kind.__module__]))
     ours = cell(mixer)
     theirs, forward = as_in_the_library(mixer, ours.layer)
     x = torch.randn(2, 70, 16)
@@ -75,6 +77,11 @@ def test_numbers_and_gradients_are_those_of_the_library(mixer):
     expected = with_gradients(forward, theirs.parameters(), x)
     for a, b in zip(found, expected, strict=True):
         assert (a - b).abs().max() <= 2e-5 * b.abs().max()
+    for width in (32, 128):
+        start = cell(mixer, width)(torch.randn(2, 128, width), ())[0].std()
+        assert 0.08 < start < 1.2, "layers do not start near zero"
+    assert vars(sys.modules[kind.__module__]) == before, "the library is left alone"
+    assert {f.__module__ for f in vars(kind).values() if callable(f)} <= {kind.__module__, None}
 
 
 class Written(TorchDispatchMode):
@@ -112,29 +119,6 @@ def test_cost_of_the_librarys_own_loop_is_not():
     assert growth(forward, list(layer.parameters())) > 8
 
 
-@every_layer
-@pytest.mark.parametrize("width", [32, 128])
-def test_layers_do_not_start_near_zero(mixer, width):
-    x = torch.randn(2, 128, width)
-    assert 0.08 < cell(mixer, width)(x, ())[0].std() < 1.2
-
-
-@every_layer
-def test_the_library_is_left_alone(mixer):
-    kind = mixer.classes()[2]
-    before = dict(vars(sys.modules[kind.__module__]))
-    cell(mixer)(torch.randn(1, 5, 16), ())
-    assert vars(sys.modules[kind.__module__]) == before
-    assert {f.__module__ for f in vars(kind).values() if callable(f)} <= {kind.__module__, None}
-
-
-def test_rg_lru_keeps_no_graph():
-    ours = cell(RGLRU())
-    ours(torch.randn(1, 9, 16, requires_grad=True), ())
-    assert ours.layer.rg_lru.recurrent_states is None
-    assert ours.layer.conv1d_state is None
-
-
 @pytest.mark.parametrize(("mixer", "what"), [(Lightning(), "slope_rate"), (RWKV4(), "time_decay")])
 def test_blocks_decay_by_their_depth(mixer, what):
     form = SequenceSpec(Tokens(3), 12, Classes(("a", "b")))
@@ -145,14 +129,15 @@ def test_blocks_decay_by_their_depth(mixer, what):
         torch.testing.assert_close(second / first, torch.full_like(first, 0.5), atol=1e-4, rtol=0)
 
 
-def test_rwkv_starts_as_in_the_paper():
+def test_starts_of_rwkv_and_gated_deltanet_and_rg_lru_keeps_no_graph():
     first = cell(RWKV4()).layer.time_first.detach()
-    assert [round(float(x), 3) for x in first[:4]] == [-1.204, -0.704, -1.704, -1.204]
-
-
-def test_states_of_gated_deltanet_last():
+    assert [round(float(x), 3) for x in first[:4]] == [-1.204, -0.704, -1.704, -1.204], "as in the paper"
     steps = torch.nn.functional.softplus(cell(GatedDeltaNet()).layer.dt_bias)
-    assert 1e-3 <= steps.min() < steps.max() <= 0.1
+    assert 1e-3 <= steps.min() < steps.max() <= 0.1, "states last"
+    ours = cell(RGLRU())
+    ours(torch.randn(1, 9, 16, requires_grad=True), ())
+    assert ours.layer.rg_lru.recurrent_states is None
+    assert ours.layer.conv1d_state is None
 
 
 def test_flops_of_mamba_are_those_of_its_products():
@@ -163,10 +148,8 @@ def test_flops_of_mamba_are_those_of_its_products():
         return ours(x, ())[0].sum()
 
     dense = D * 2 * E + E * (R + 2 * N) + R * E + E * D + E * N
-    assert flops.count_flops(ours, loss) == (
-        pytest.approx(3 * 2 * B * (L * dense + (L + taps - 1) * taps * E), rel=0.01),
-        0,
-    )
+    expected = 3 * 2 * B * (L * dense + (L + taps - 1) * taps * E)
+    assert flops.count_flops(ours, loss) == (pytest.approx(expected, rel=0.01), 0)
 
 
 def test_flops_of_gated_deltanet_are_those_of_its_products_and_solutions():
@@ -184,10 +167,8 @@ def test_flops_of_gated_deltanet_are_those_of_its_products_and_solutions():
     pairs = 3 * 2 * chunks * (2 * T * T * E + T * T * E)  # system, weights, values
     states = 3 * 2 * chunks * 3 * T * E * E  # read, written, asked
     states -= 2 * B * H * T * E * E * (1 + 2)  # no gradient of the first state, nor of the last one
-    assert flops.count_flops(ours, loss) == (
-        pytest.approx(dense + convolution + solved + pairs + states, rel=0.01),
-        0,
-    )
+    expected = dense + convolution + solved + pairs + states
+    assert flops.count_flops(ours, loss) == (pytest.approx(expected, rel=0.01), 0)
 
 
 def test_a_run_says_which_code_it_ran(tmp_path):
@@ -247,14 +228,6 @@ def test_nothing_is_downloaded_while_a_layer_is_built(monkeypatch):
     assert not constants.HF_HUB_OFFLINE
 
 
-def test_another_package_in_place_of_the_librarys_layer_is_named(monkeypatch):
-    package = types.ModuleType("xlstm")
-    package.__spec__ = importlib.machinery.ModuleSpec("xlstm", None)
-    monkeypatch.setitem(sys.modules, "xlstm", package)
-    with pytest.raises(SpecError, match="pip uninstall xlstm"):
-        MLSTM().build(LayerContext(16, 9))
-
-
 class Elsewhere(TransformersMixer):
     """A layer that no version has."""
 
@@ -265,20 +238,21 @@ class Elsewhere(TransformersMixer):
         return {}
 
 
-def test_a_library_without_the_layer_is_to_be_upgraded():
+def test_another_package_or_version_of_the_library_is_named(monkeypatch):
     with pytest.raises(SpecError, match=r"has no MambaMixerOfTomorrow; pip install --upgrade"):
         Elsewhere().build(LayerContext(16, 9))
+    package = types.ModuleType("xlstm")
+    package.__spec__ = importlib.machinery.ModuleSpec("xlstm", None)
+    monkeypatch.setitem(sys.modules, "xlstm", package)
+    with pytest.raises(SpecError, match="pip uninstall xlstm"):
+        MLSTM().build(LayerContext(16, 9))
 
 
-@every_layer
-def test_a_missing_library_is_named_with_its_extra(mixer, monkeypatch):
+def test_a_missing_library_is_named_with_its_extra_at_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(SpecError, match=r"needs the library transformers: pip install 'selfpretrain\[hf\]'"):
-        mixer.build(LayerContext(16, 9))
-
-
-def test_a_missing_library_ends_a_comparison_at_once(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
+    for mixer in TAKEN:
+        with pytest.raises(SpecError, match=r"needs the library transformers: pip install .*\[hf\]"):
+            mixer.build(LayerContext(16, 9))
     asked = ["compare", "--task", "digits", "--mixers", "mamba", "--scale", "smoke", "--jobs", "1"]
     assert app.run([*asked, "--runs", str(tmp_path)]) == 2
     error = capsys.readouterr().err

@@ -54,22 +54,15 @@ def test_every_position_has_the_one_answer_whatever_the_padding(length, rows):
     y = layer(x[:, :length])
     assert torch.equal(y, y[:, :1].expand_as(y))
     torch.testing.assert_close(layer(x, padding_mask)[:, :length], y)
-
-
-def test_longer_sequences_are_refused():
     with pytest.raises(SpecError, match="length 49, the mixer was built for at most 48"):
-        SMALL.build(LayerContext(4, 40))(torch.randn(1, 49, 4))
+        layer(torch.randn(1, 49, 4))
 
 
-def test_it_stands_in_its_block_alone():
-    form = toys.Majority().form
-    model = Model(SMALL, 4, 1, 0).build(form, Classify().head(form, 4, "mean"))
-    names = {name.rpartition(".")[0] for name, _ in model.named_parameters() if ".mixer." not in name}
+def test_it_stands_in_its_block_alone_and_denoising_and_causality_are_refused():
+    form, model, one = toys.Majority().form, Model(SMALL, 4, 1, 0), Budget(steps=1)
+    network = model.build(form, Classify().head(form, 4, "mean"))
+    names = {name.rpartition(".")[0] for name, _ in network.named_parameters() if ".mixer." not in name}
     assert names == {"embed", "embed.symbol", "norm.norm", "head.before", "head.linear"}
-
-
-def test_denoising_and_causality_are_refused():
-    model, one = Model(SMALL, 4, 1, 0), Budget(steps=1)
     assert Recipe(toys.Majority(), model, (Stage(Classify(), one),)).model == model
     with pytest.raises(ValidationError, match="once per sequence"):
         Recipe(toys.Majority(), model, (Stage(Masked(), one), Stage(Classify(), one)))
@@ -84,15 +77,11 @@ def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
     assert found == {("attention", c) for c in (SCRATCH, MATCHED, SPT)} | {
         ("wavegan", c) for c in (SCRATCH, MATCHED)
     }
+    steps = {cell.column: cost.plan(cell.recipe).steps for cell in study.cells() if cell.row == "wavegan"}
+    assert steps == {SCRATCH: 4, MATCHED: 8}, "the tied arm has the steps of both stages"
     assert next(line for line in study.notes() if "no SPT" in line).startswith("wavegan: ")
     models = {cell.recipe.model for cell in study.cells() if cell.row == "wavegan"}
     assert {(m.depth, m.expand, m.causal) for m in models} == {(1, 0, False)}
-
-
-def test_the_tied_arm_has_the_steps_of_both_stages():
-    study = comparison(toys.Majority(), (SMALL,), "masked", 1, "smoke", {})
-    short, long = (cost.plan(cell.recipe).steps for cell in study.cells())
-    assert (short, long) == (4, 8)
 
 
 def test_tuning_chooses_for_the_arms_there_are(tmp_path):
@@ -114,7 +103,7 @@ def test_the_command_compares_it_and_reports(tmp_path, capsys):
     assert "answers once per sequence" in page.read_text()
 
 
-def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
+def test_a_recipe_that_pretrains_it_ends_with_one_line_and_a_check_says_so(tmp_path, capsys):
     stages = (Stage(Masked(), Budget(steps=1)), Stage(Classify(), Budget(steps=1)))
     plain = to_dict(Recipe(toys.Majority(), Model(Attention(heads=2), 4, 1, 0), stages))
     plain["model"]["mixer"] = to_dict(SMALL)
@@ -123,9 +112,6 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line(tmp_path, capsys):
     error = capsys.readouterr().err
     assert "leave out the masked stage and train it from scratch" in error
     assert error.count("\n") == 1
-
-
-def test_a_check_says_what_it_can_be_asked(capsys):
     command = ["check", "wavegan", "--width", "4", "--length", "40", "--lengths", ""]
     assert app.run(command) == 0
     assert "no, it answers once per sequence; from scratch: classify, regress" in capsys.readouterr().out

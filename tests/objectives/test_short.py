@@ -64,7 +64,7 @@ def gradients(network, objective, task, targets, parts):
     return float(loss), sums, {name: p.grad for name, p in network.named_parameters()}
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     case=st.sampled_from(list(cases())),
     lengths=st.lists(st.integers(1, 4), min_size=BATCH, max_size=BATCH),

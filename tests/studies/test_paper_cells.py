@@ -4,13 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mixers.test_pythia import D, folder  # noqa: F401  # a fixture
-from tasks.test_bidmc import recordings, write_physionet
-from tasks.test_image import write_batches
-from tasks.test_listops import release as listops  # noqa: F401  # a fixture
-from tasks.test_speech import release as speech  # noqa: F401  # a fixture
 
 import paper_data
+import releases
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.mixers.pythia import Pythia
@@ -23,26 +19,13 @@ from selfpretrain.tasks.text import Text
 from selfpretrain.training.recipe import Budget
 
 
-@pytest.fixture
-def cifar(tmp_path, monkeypatch):
-    """CIFAR-10 as its authors pickled it."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    monkeypatch.setattr(images, "VAL", 50)
-    write_batches(tmp_path / "cifar-10-batches-py")
-
-
-@pytest.fixture
-def bidmc(tmp_path, monkeypatch):
-    """PhysioNet's files of BIDMC."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    write_physionet(tmp_path / "bidmc-ppg-and-respiration-dataset-1.0.0" / "bidmc_csv", recordings(2))
-
-
-def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path, monkeypatch):  # noqa: F811
+def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(tmp_path, monkeypatch):
     """A tiny network in the format of Pythia 70M, in its place; the texts are made up."""
+    folder, row = tmp_path / "pythia", "Text/Pythia, weights of the Pile"
+    releases.write_pythia(folder)
     monkeypatch.setattr(Pythia, "is_available", True)
-    row = "Text/Pythia, weights of the Pile"
-    settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": D}
+    width = releases.SIZES["hidden_size"]
+    settings = {f"{row}/mixer.checkpoint": str(folder), f"{row}/model.width": width}
     study = registry.find("studies", "amos-table-2").at_scale("paper", 1)
     with paper_data.stubbed(tmp_path / "nothing") as planner:
         changed = study.with_settings(settings)
@@ -52,6 +35,14 @@ def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(folder, tmp_path,
     assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
 
 
+RELEASES = {
+    "listops": lambda data: releases.write_listops(data / "listops-1000"),
+    "cifar": lambda data: releases.write_cifar(data / "cifar-10-batches-py"),
+    "speech": lambda data: releases.write_speech(data / "raw" / "speech_commands_v0.02"),
+    "bidmc": lambda data: releases.write_physionet(
+        data / "bidmc-ppg-and-respiration-dataset-1.0.0" / "bidmc_csv", releases.bidmc_recordings(2)
+    ),
+}
 CELLS = [
     ("listops", "amos-table-1", {"task.source": "lra"}, "ListOps", "Transformer", "SPT, masked"),
     ("listops", "gu-table-10", {"task.source": "lra"}, "ListOps", "S4", "scratch"),
@@ -69,9 +60,11 @@ BATCH = 2
     "cell",
     [pytest.param(c, marks=[pytest.mark.slow] * (c[1] in LONG), id=f"{c[1]}-{c[3]}") for c in CELLS],
 )
-def test_a_cell_runs_from_the_release(cell, request, tmp_path):
-    fixture, name, settings, label, row, column = cell
-    request.getfixturevalue(fixture)
+def test_a_cell_runs_from_the_release(cell, tmp_path, monkeypatch):
+    release, name, settings, label, row, column = cell
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setattr(images, "VAL", 50)
+    RELEASES[release](tmp_path)
     study = registry.find("studies", name).at_scale("paper", 1)
     with paper_data.stubbed(tmp_path / "nothing") as planner:
         cells = (study.with_settings(settings) if settings else study).cells(planner)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
+from releases import SAMPLES, bidmc_recordings, write_physionet
 from selfpretrain.data.spec import SPLITS, Reals
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import inspect
@@ -16,48 +17,15 @@ from selfpretrain.tasks.common import recordings
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 
 COPY = "copy of an overlapping training example"
-SECONDS = 481
-LENGTH = 60_001
 
 
 def copying(task: Bidmc) -> dict[str, float]:
     return inspect.baselines.copy_score(task.load("train"), task.load("test"))
 
 
-def drawn_recordings(number: int = 6) -> list[dict]:
-    """Recordings of ``number - 1`` patients: the last two are of one."""
-    random = np.random.RandomState(0)
-    made = []
-    for i in range(number):
-        numbers = {
-            key: (60 + i + random.randint(0, 9, SECONDS)).astype(float) for key in ("hr", "rr", "spo2")
-        }
-        signals = {key: random.randint(0, 500, LENGTH) / 500 for key in ("pleth", "ecg_ii")}
-        made.append({"mimic_id": f"s{min(i, number - 2):05d}"} | signals | numbers)
-    made[0]["hr"][100] = np.nan
-    return made
-
-
 def write_parquet(folder, rows) -> None:
     folder.mkdir(parents=True)
     pq.write_table(pa.table({key: [row[key] for row in rows] for key in rows[0]}), folder / "bidmc.parquet")
-
-
-def write_physionet(folder, rows) -> None:
-    folder.mkdir(parents=True)
-    for i, row in enumerate(rows, start=1):
-        beside = folder / f"bidmc_{i:02d}_"
-        lines = ["Time [s], RESP, PLETH, V, AVR, II"]
-        pairs = zip(row["pleth"], row["ecg_ii"], strict=True)
-        lines += [f"{t / 125},0,{p},0,0,{e}" for t, (p, e) in enumerate(pairs)]
-        beside.with_name(beside.name + "Signals.csv").write_text("\n".join(lines))
-        lines = ["Time [s], HR, PULSE, RESP, SpO2"]
-        numbers = zip(row["hr"], row["rr"], row["spo2"], strict=True)
-        for t, (h, r, s) in enumerate(numbers):
-            lines.append(f"{t},{'NaN' if np.isnan(h) else int(h)},1,{int(r)},{int(s)}")
-        beside.with_name(beside.name + "Numerics.csv").write_text("\n".join(lines))
-        text = f"bidmc_{i:02d}\nAge: 88\nMIMIC II matched wdb ID: {row['mimic_id']}\n"
-        beside.with_name(beside.name + "Fix.txt").write_text(text)
 
 
 @pytest.fixture
@@ -68,7 +36,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def rows():
-    return drawn_recordings()
+    return bidmc_recordings()
 
 
 def test_windows_and_their_means_are_cut_as_by_hand(data, rows):
@@ -80,7 +48,7 @@ def test_windows_and_their_means_are_cut_as_by_hand(data, rows):
         for split in SPLITS:
             examples = task.load(split)
             for i, start in enumerate(examples.starts[0].tolist()):
-                row, first = rows[start // LENGTH], start % LENGTH
+                row, first = rows[start // SAMPLES], start % SAMPLES
                 assert first % 375 == 0
                 wanted = np.stack([row["pleth"], row["ecg_ii"]], axis=1)[first : first + 4000]
                 if i % 40 == 0:
@@ -149,30 +117,21 @@ def test_the_archive_knows_no_patients(data):
         replace(task, split_seed=1).load("train")
 
 
-def test_what_is_missing_is_asked_for(data):
-    with pytest.raises(DataError, match="run `spt data get bidmc`"):
-        Bidmc().load("train")
-
-
 def test_the_usual_split_can_be_copied_and_patients_cannot():
     leaky, clean = baseline_scores(Bidmc(split="paper").tiny()), baseline_scores(Bidmc().tiny())
     assert leaky[COPY] > 0.8
     assert COPY not in clean
 
 
-def test_labels_of_a_budget_are_some_of_all():
-    task = Bidmc().tiny()
+def test_labels_of_a_budget_are_some_of_all_and_cuts_have_whole_seconds():
+    cut, task = recordings.Cut(), Bidmc().tiny()
+    assert cut.stride % cut.rate == cut.length % cut.rate == 0
+    assert cut.starts()[-1] + cut.length <= SAMPLES
     some, full = replace(task, labels=5).load("train"), task.load("train")
     assert int(some.labelled.sum()) == 5
     assert (some.targets[some.labelled] == full.targets[some.labelled]).all()
     assert isinstance(task.form.target, Reals)
     assert task.form.target.centre == pytest.approx(float(full.targets.mean()), rel=1e-5)
-
-
-def test_a_cut_needs_whole_seconds():
-    cut = recordings.Cut()
-    assert cut.stride % cut.rate == cut.length % cut.rate == 0
-    assert cut.starts()[-1] + cut.length <= LENGTH
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image as Pillow
 from pyarrow import parquet as pq
 
+from releases import BATCH, old_pickle, pixels, write_cifar
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks import fashion_mnist
@@ -23,8 +24,8 @@ from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.image_jpeg import ImageJpeg
 from selfpretrain.tasks.scifar import Scifar
 
-VAL, BATCH = 50, 60
-"""Images held out in the small copy, and in each of its six batches."""
+VAL = 50
+"""Images held out in the small copy."""
 
 
 @pytest.fixture
@@ -34,40 +35,6 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     monkeypatch.setattr(FashionMnist, "places", ("fashion-mnist",))
     return tmp_path
-
-
-def pixels(n: int, seed: int = 0) -> np.ndarray:
-    return np.random.RandomState(seed).randint(0, 256, (n, 3072)).astype(np.uint8)
-
-
-def old_pickle(data: np.ndarray, labels: list[int]) -> bytes:
-    """A batch as Python 2 wrote it: short binary strings, and NumPy's names of that time."""
-
-    def text(value: bytes) -> bytes:
-        return b"T" + len(value).to_bytes(4, "little") + value
-
-    def number(value: int) -> bytes:
-        return b"J" + value.to_bytes(4, "little", signed=True)
-
-    empty = (
-        b"cnumpy.core.multiarray\n_reconstruct\n" + b"cnumpy\nndarray\n" + number(0) + b"\x85" + text(b"b")
-    )
-    dtype = b"cnumpy\ndtype\n" + text(b"u1") + number(0) + number(1) + b"\x87R"
-    dtype += b"(" + number(3) + text(b"|") + b"NNN" + number(-1) + number(-1) + number(0) + b"tb"
-    shape = number(data.shape[0]) + number(data.shape[1]) + b"\x86"
-    array = empty + b"\x87R(" + number(1) + shape + dtype + b"\x89" + text(data.tobytes()) + b"tb"
-    items = text(b"data") + array + text(b"labels") + b"](" + b"".join(map(number, labels)) + b"e"
-    return b"\x80\x02}(" + items + b"u."
-
-
-def write_batches(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    folder.mkdir(parents=True)
-    parts = {}
-    for i, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
-        labels = np.random.RandomState(i).permutation(np.arange(BATCH) % 10)
-        parts[name] = (pixels(BATCH, i), labels)
-        (folder / name).write_bytes(old_pickle(parts[name][0], labels.tolist()))
-    return parts
 
 
 @pytest.mark.parametrize("protocol", ["python 2", 2, 4])
@@ -115,7 +82,7 @@ def test_grey_is_that_of_pillow():
 
 
 def test_cifar_is_read_from_the_authors_folder(data):
-    parts = write_batches(data / "raw" / "cifar-10-batches-py")
+    parts = write_cifar(data / "raw" / "cifar-10-batches-py")
     task = Scifar()
     splits = {split: task.load(split) for split in SPLITS}
     assert [len(e) for e in splits.values()] == [5 * BATCH - VAL, VAL, BATCH]
@@ -136,7 +103,7 @@ def encoded(image: np.ndarray) -> bytes:
 
 
 def test_parquet_and_pickles_hold_the_same(data, tmp_path, monkeypatch):
-    parts = write_batches(data / "cifar-10-batches-py")
+    parts = write_cifar(data / "cifar-10-batches-py")
     theirs = {split: Image().load(split).digests() for split in SPLITS}
     other = tmp_path / "other"
     folder = other / "uoft-cs" / "cifar10" / "plain_text"
@@ -152,6 +119,8 @@ def test_parquet_and_pickles_hold_the_same(data, tmp_path, monkeypatch):
 
 
 def test_damaged_parquet_is_said(data):
+    assert ImageJpeg().tiny().form.signal.channels == 1
+    assert replace(ImageJpeg(), colour="rgb").tiny().form.signal.channels == 3
     folder = data / "cifar10_jpeg"
     folder.mkdir()
     with pytest.raises(DataError, match=r"no train\*\.parquet"):
@@ -159,21 +128,6 @@ def test_damaged_parquet_is_said(data):
     pq.write_table(pa.table({"image": [b"no image"], "label": [0]}), folder / "train.parquet")
     with pytest.raises(DataError, match="does not hold images and labels"):
         ImageJpeg().load("train")
-
-
-@pytest.mark.parametrize(
-    ("task", "advice"),
-    [
-        (Image(), "run `spt data get image`, or place it in "),
-        (Scifar(), "needs cifar-10-batches-py"),
-        (ImageJpeg(), "task image-jpeg needs cifar10_jpeg: place it in "),
-        (FashionMnist(), "run `spt data get fashion-mnist`"),
-    ],
-)
-def test_missing_files_are_asked_for(data, task, advice):
-    with pytest.raises(DataError, match=advice):
-        task.load("train")
-    assert not list((data / "prepared").glob("*-*[!k]"))  # nothing but the lock
 
 
 def write_idx(folder: Path, part: str, images: np.ndarray, labels: np.ndarray) -> None:
@@ -198,11 +152,6 @@ def test_idx_files_are_read_and_checked(data):
     (folder / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x03" + b"\0" * 20))
     with pytest.raises(DataError, match="not a file of Fashion-MNIST"):
         FashionMnist(split_seed=1).load("test")
-
-
-def test_colours_of_the_made_up_images():
-    assert ImageJpeg().tiny().form.signal.channels == 1
-    assert replace(ImageJpeg(), colour="rgb").tiny().form.signal.channels == 3
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def test_more_labels_than_images_are_refused():
         ImagePatches(train=8, labels=9)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data("cifar10_jpeg")
 def test_the_real_pictures(needs_data, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(needs_data))

@@ -81,24 +81,17 @@ def test_made_up_pairs_are_balanced():
         assert counts[0] >= counts[1] / 2
 
 
-def test_reviews_without_movies_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    (tmp_path / "imdb").mkdir()
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [({}, "do not name the movies"), ({"movie": [1, 2, 3]}, "no movie has two reviews")],
+    ids=["no movies", "movies apart"],
+)
+def test_reviews_without_pairs_are_refused(home, columns, said):
+    (home / "imdb").mkdir(parents=True)
     for part in ("train", "test"):
-        parquet.write_table(
-            pa.table({"text": ["a", "b"], "label": [0, 1]}), tmp_path / "imdb" / f"{part}.parquet"
-        )
-    with pytest.raises(DataError, match="do not name the movies"):
-        ImdbPairs().load("train")
-
-
-def test_reviews_of_movies_apart_give_no_pairs(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    (tmp_path / "imdb").mkdir()
-    for part in ("train", "test"):
-        reviews = pa.table({"text": ["a", "b", "c"], "label": [0, 1, 0], "movie": [1, 2, 3]})
-        parquet.write_table(reviews, tmp_path / "imdb" / f"{part}.parquet")
-    with pytest.raises(DataError, match="no movie has two reviews"):
+        reviews = pa.table({"text": ["a", "b", "c"], "label": [0, 1, 0]} | columns)
+        parquet.write_table(reviews, home / "imdb" / f"{part}.parquet")
+    with pytest.raises(DataError, match=said):
         ImdbPairs().load("train")
 
 

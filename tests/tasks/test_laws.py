@@ -2,17 +2,27 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from selfpretrain import registry
 from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, Tokens, Values
+from selfpretrain.errors import DataError
 from selfpretrain.tasks.base import Task
 
 
+def find(name: str) -> type[Task]:
+    return registry.find("tasks", name)
+
+
+def fields(kind: type[Task]) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
 def tiny(name: str) -> Task:
-    return registry.find("tasks", name)().tiny()
+    return find(name)().tiny()
 
 
 @pytest.fixture(scope="module", params=registry.names("tasks"))
@@ -29,18 +39,12 @@ def offline(monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", refuse)
 
 
-def test_says_where_it_comes_from(task):
-    assert task.card.source
-    assert task.card.licence
-
-
-def test_loads_offline_and_no_split_is_empty(task, offline):
-    assert all(len(task.load(split)) for split in SPLITS)
-
-
-def test_splits_are_disjoint(task):
+def test_loads_offline_and_splits_are_disjoint(task, offline):
+    assert task.card.source and task.card.licence
     digests = [task.load(split).digests() for split in SPLITS]
+    assert all(digests)
     assert sum(len(set(d)) for d in digests) == len(set().union(*digests))
+    assert task.load("val").labelled.any() and task.load("test").labelled.any()
 
 
 def test_splits_are_reproducible(task):
@@ -76,30 +80,24 @@ def test_targets_are_what_was_declared(task):
             assert targets[targets.isfinite()].std() > 0
 
 
-def test_validation_and_test_are_labelled(task):
-    assert task.load("val").labelled.any()
-    assert task.load("test").labelled.any()
-
-
-def test_lengths_are_what_was_declared(task):
+def test_sequences_are_what_was_declared(task):
+    signal = task.form.signal
     for split in SPLITS:
         examples = task.load(split)
         assert examples.views == task.form.views
         assert 1 <= int(examples.lengths.min()) <= int(examples.lengths.max()) <= task.form.length
-
-
-def test_signal_is_what_was_declared(task):
-    signal = task.form.signal
-    for split in SPLITS:
-        examples = task.load(split)
-        batch = examples.batch(torch.arange(min(len(examples), 64)))
+        inputs = examples.batch(torch.arange(min(len(examples), 64))).inputs
         if isinstance(signal, Tokens):
-            assert batch.inputs.dtype == torch.int64
-            assert 0 <= int(batch.inputs.min()) <= int(batch.inputs.max()) < signal.vocab
-        else:
-            assert batch.inputs.dtype == torch.float32
-            assert batch.inputs.shape[-1] == signal.channels
-            assert batch.inputs.isfinite().all()
+            assert inputs.dtype == torch.int64
+            assert 0 <= int(inputs.min()) <= int(inputs.max()) < signal.vocab
+            continue
+        assert inputs.dtype == torch.float32
+        assert inputs.shape[-1] == signal.channels
+        assert inputs.isfinite().all()
+        if signal.levels is not None:  # which are evenly spaced
+            level = (inputs - signal.low) / (signal.high - signal.low) * (signal.levels - 1)
+            assert torch.allclose(level, level.round(), atol=1e-4)
+            assert 0 <= level.round().min() <= level.round().max() <= signal.levels - 1
 
 
 def test_values_are_standardised_by_the_training_split(task):
@@ -115,34 +113,20 @@ def test_values_are_standardised_by_the_training_split(task):
     assert (x.std(0) - 1).abs().max() < 0.1
 
 
-def test_levels_are_evenly_spaced(task):
-    signal = task.form.signal
-    if not isinstance(signal, Values) or signal.levels is None:
-        pytest.skip("no levels")
-    step = (signal.high - signal.low) / (signal.levels - 1)
-    for split in SPLITS:
-        level = (task.load(split).batch(torch.arange(20)).inputs - signal.low) / step
-        assert torch.allclose(level, level.round(), atol=1e-4)
-        assert 0 <= level.min() <= level.max() <= signal.levels - 1
-
-
-def test_spec_survives_json(task):
-    fields = json.loads(json.dumps(dataclasses.asdict(task)))
-    again = type(task)(**fields)
+def test_spec_survives_json_and_shortcuts_answer_every_example(task):
+    again = type(task)(**json.loads(json.dumps(dataclasses.asdict(task))))
     assert again == task
     assert hash(again) == hash(task)
     assert again.version() == task.version()
-
-
-def test_shortcuts_answer_every_example(task):
+    val = task.load("val")
     for cue in task.shortcuts().values():
-        integers = cue(task.load("val"))
-        assert integers.shape == (len(task.load("val")),)
+        integers = cue(val)
+        assert integers.shape == (len(val),)
         assert not integers.is_floating_point()
 
 
 def test_label_budget_is_nested_and_stratified(task):
-    if "labels" not in {field.name for field in dataclasses.fields(task)}:
+    if "labels" not in fields(task):
         pytest.skip("no label budget")
     if not isinstance(task.form.target, Classes):
         pytest.skip("a budget of classes")
@@ -159,3 +143,32 @@ def test_label_budget_is_nested_and_stratified(task):
         share = full.targets[full.labelled].bincount(minlength=classes) / full.labelled.sum()
         assert (counts - labels * share).abs().max() <= 1.5
         before = some.labelled
+
+
+NESTED = ["digits", "listops", "paths", "recall", "selective-copying", "state-tracking", "stdlib"]
+"""Tasks whose number of training examples may be chosen, and changes no example."""
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_fewer_training_examples_are_the_first_of_more(name):
+    task = tiny(name)
+    some = dataclasses.replace(task, train=task.train // 2)
+    assert some.load("train").digests() == task.load("train").digests()[: task.train // 2]
+    assert all(some.load(split).digests() == task.load(split).digests() for split in SPLITS[1:])
+
+
+FROM_FILES = {name: kind for name in registry.names("tasks") if "made_up" in fields(kind := find(name))}
+FROM_FILES.pop("image-patches", None)  # whose pictures are those of another task, and kept in memory
+
+
+@pytest.mark.parametrize("name", FROM_FILES)
+def test_missing_files_are_asked_for_in_one_line(name, home, monkeypatch):
+    kind = FROM_FILES[name]
+    generated = getattr(kind(), "source", None) == "generated"
+    if "places" in vars(kind):  # folders of a Linux distribution may have them
+        monkeypatch.setattr(kind, "places", tuple(p for p in kind.places if not Path(p).is_absolute()))
+    get = f"run `spt data get {name}( --release)?`" if kind.downloads else "place it in"
+    with pytest.raises(DataError, match=get) as caught:
+        (kind(source="lra") if generated else kind()).load("train")
+    assert "\n" not in str(caught.value)
+    assert not list((home / "prepared").glob("*-*[!k]"))  # nothing but the lock

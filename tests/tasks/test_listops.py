@@ -11,35 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from releases import binary, expressions, value, write_listops
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.tasks.listops import SYMBOLS, ListOps, acceptance_rate
-
-
-def value(expression: str) -> int:
-    """Value of an expression, by recursion over its words; shares no code or idea with the generator."""
-    words = iter(expression.split())
-
-    def node(word: str) -> int:
-        if word.isdigit():
-            return int(word)
-        arguments = []
-        while (inner := next(words)) != "]":
-            arguments.append(node(inner))
-        match word:
-            case "[MIN":
-                return min(arguments)
-            case "[MAX":
-                return max(arguments)
-            case "[MED":
-                return int(np.median(arguments))
-            case "[SM":
-                return sum(arguments) % 10
-        raise AssertionError(word)
-
-    found = node(next(words))
-    assert next(words, None) is None
-    return found
+from selfpretrain.tasks.listops import ListOps, acceptance_rate
 
 
 def tree(expression: str) -> tuple[int, int, list[int]]:
@@ -58,12 +33,6 @@ def tree(expression: str) -> tuple[int, int, list[int]]:
             depth += 1
     assert depth == 0
     return deepest, max(done), done
-
-
-def expressions(examples) -> list[str]:
-    starts, lengths = examples.starts[0].tolist(), examples.lengths[0].tolist()
-    written = [SYMBOLS[token] for token in examples.flat.tolist()]
-    return [" ".join(written[a : a + n]) for a, n in zip(starts, lengths, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -94,30 +63,17 @@ def test_values_are_right(paper):
 
 
 @pytest.mark.needs_data("reference_fixtures")
-def test_labels_are_distributed_as_in_the_reference(paper, reference):
-    ours, theirs = (np.bincount(np.asarray(y), minlength=10) for y in (paper.targets, reference["label"]))
+def test_labels_roots_and_lengths_are_distributed_as_in_the_reference(paper, reference):
+    labels, roots = paper.targets.numpy(), ListOps().shortcuts()["root operator"](paper).numpy()
+    ours, theirs = (np.bincount(y, minlength=10) for y in (labels, reference["label"]))
     assert stats.chi2_contingency([ours, theirs]).pvalue > 0.01
-
-
-@pytest.mark.needs_data("reference_fixtures")
-def test_roots_are_distributed_as_in_the_reference(paper, reference):
-    roots = ListOps().shortcuts()["root operator"](paper).numpy()
     ours, theirs = (np.bincount(y, minlength=4) for y in (roots, reference["root_op"]))
     assert stats.chi2_contingency([ours, theirs]).pvalue > 0.01
-
-
-@pytest.mark.needs_data("reference_fixtures")
-def test_roots_and_labels_together_are_distributed_as_in_the_reference(paper, reference):
-    roots = ListOps().shortcuts()["root operator"](paper).numpy()
     for root in range(4):
-        ours = np.bincount(paper.targets.numpy()[roots == root], minlength=10)
+        ours = np.bincount(labels[roots == root], minlength=10)
         theirs = np.bincount(reference["label"][reference["root_op"] == root], minlength=10)
         seen = theirs >= 100  # rare cells make the statistic unreliable
         assert stats.chi2_contingency([ours[seen], theirs[seen]]).pvalue > 0.01 / 4
-
-
-@pytest.mark.needs_data("reference_fixtures")
-def test_lengths_are_distributed_as_in_the_reference(paper, reference):
     assert stats.ks_2samp(paper.lengths[0].numpy(), reference["length"]).pvalue > 0.01
 
 
@@ -151,13 +107,6 @@ def test_all_trees_of_a_small_world_are_found_once():
     found = [e for split in ("train", "val", "test") for e in expressions(world.load(split))]
     operators = ("MIN", "MAX", "MED", "SM")
     assert sorted(found) == sorted(f"[{o} {a} {b} ]" for o in operators for a in range(10) for b in range(10))
-
-
-def test_growing_train_changes_nothing_else():
-    small, large = ListOps().tiny(), ListOps(10, 40, max_depth=4, max_args=5, train=300, val=40, test=40)
-    for split in ("val", "test"):
-        assert expressions(small.load(split)) == expressions(large.load(split))
-    assert expressions(small.load("train")) == expressions(large.load("train"))[:100]
 
 
 def test_blocks_do_not_matter(monkeypatch):
@@ -208,64 +157,41 @@ def test_any_shape_is_honoured(shortest, room, depth, args, seed):
         ({"min_length": 500, "max_depth": 3, "max_args": 4}, "reach 26 symbols at most"),
         ({"min_length": 0}, "greater than or equal to 1"),
         ({"max_args": 1}, "greater than or equal to 2"),
+        ({"min_length": 3, "max_length": 5, "train": 10_000}, "only 400 distinct"),
+        (
+            {"min_length": 1500, "max_length": 1540, "max_depth": 10, "max_args": 2, "train": 10},
+            "too few to find",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(settings, advice):
-    with pytest.raises(pydantic.ValidationError, match=advice):
-        ListOps(**settings)
-
-
-@pytest.mark.parametrize(
-    ("task", "advice"),
-    [
-        (ListOps(3, 5, train=10_000), "only 400 distinct"),
-        (ListOps(1500, 1540, max_depth=10, max_args=2, train=10), "too few to find"),
-    ],
-)
-def test_what_takes_forever_is_refused(task, advice):
-    with pytest.raises(SpecError, match=advice):
-        task.load("train")
-
-
-def binary(expression: str) -> str:
-    """The same expression in the parentheses of the release: every argument is applied in turn."""
-    words = iter(expression.split())
-
-    def node(word: str) -> str:
-        if word.isdigit():
-            return word
-        while (inner := next(words)) != "]":
-            word = f"( {word} {node(inner)} )"
-        return f"( {word} ] )"
-
-    return node(next(words))
+def test_what_cannot_be_or_takes_forever_is_refused(settings, advice):
+    with pytest.raises((pydantic.ValidationError, SpecError), match=advice):
+        ListOps(**settings).load("train")
 
 
 @pytest.fixture
 def release(tmp_path, monkeypatch):
-    """Files as released, and the expressions in them."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     folder = tmp_path / "lra_release" / "lra_release" / "listops-1000"
-    folder.mkdir(parents=True)
-    for split in SPLITS:
-        examples = ListOps().tiny().load(split)
-        rows = zip(expressions(examples), examples.targets.tolist(), strict=True)
-        lines = ["Source\tTarget", *(f"{binary(expression)}\t{y}" for expression, y in rows)]
-        (folder / f"basic_{split}.tsv").write_text("\n".join(lines) + "\n")
+    write_listops(folder)
     return folder
 
 
-def test_parentheses_are_written_as_in_the_release():
-    assert binary("[MAX 4 3 ]") == "( ( ( [MAX 4 ) 3 ) ] )"
-
-
 def test_released_expressions_are_read(release):
+    assert binary("[MAX 4 3 ]") == "( ( ( [MAX 4 ) 3 ) ] )", "as in the release"
     for split in SPLITS:
         ours, theirs = ListOps().tiny().load(split), ListOps(source="lra").load(split)
         assert expressions(theirs) == expressions(ours)
         assert torch.equal(theirs.targets, ours.targets)
+    said = "".join(ListOps().symbols()[token] for token in ours.sequence(0).tolist())
+    assert said.strip() == expressions(ours)[0].strip()
     few = ListOps(source="lra", train=7).load("train")
     assert few.digests() == ListOps(source="lra").load("train").digests()[:7]
+    with pytest.raises(DataError, match="raise max_length"):
+        ListOps(5, 20, source="lra").load("train")
+    (release / "basic_val.tsv").unlink()
+    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops --release`"):
+        ListOps(source="lra", seed=1).load("val")
 
 
 @pytest.mark.needs_data("reference_fixtures")
@@ -298,20 +224,3 @@ def test_another_line_is_refused(release, line):
         file.write(f"{line}\n")
     with pytest.raises(DataError, match=r"line 42 of .*basic_val.tsv"):
         ListOps(source="lra").load("val")
-
-
-def test_longer_expressions_are_refused(release):
-    with pytest.raises(DataError, match="raise max_length"):
-        ListOps(5, 20, source="lra").load("train")
-
-
-def test_a_missing_release_is_asked_for(release):
-    (release / "basic_val.tsv").unlink()
-    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops --release`"):
-        ListOps(source="lra").load("val")
-
-
-def test_symbols_are_those_of_expressions():
-    tiny = ListOps().tiny().load("val")
-    said = "".join(ListOps().symbols()[token] for token in tiny.sequence(0).tolist())
-    assert said.strip() == expressions(tiny)[0].strip()

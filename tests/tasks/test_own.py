@@ -19,7 +19,7 @@ def waves(random, n=400, length=600):
     return {"x": random.rand(n, length), "y": np.arange(n) % 4}
 
 
-def test_a_name_works_like_that_of_a_task(random):
+def test_a_name_works_like_that_of_a_task_and_its_tiny_form_is_a_part(random):
     import_arrays("waves", **waves(random))
     task = registry.find("tasks", "waves")()
     assert task == Imported("waves")
@@ -27,11 +27,6 @@ def test_a_name_works_like_that_of_a_task(random):
     assert [len(task.load(split)) for split in SPLITS] == [280, 60, 60]
     with pytest.raises(SpecError, match="did you mean 'waves'"):
         registry.find("tasks", "wave")
-
-
-def test_the_tiny_task_is_a_part_of_the_whole(random):
-    import_arrays("waves", **waves(random))
-    task = Imported("waves")
     tiny = task.tiny()
     assert tiny.form == dataclasses.replace(task.form, length=512)
     assert [len(tiny.load(split)) for split in SPLITS] == [200, 50, 50]
@@ -51,10 +46,13 @@ def test_a_label_budget_must_fit(random):
         Imported("waves", labels=2).load("train")
 
 
-def test_the_version_follows_the_data(random):
+def test_the_version_follows_the_data_in_whatever_folder(random, home, tmp_path, monkeypatch):
     arrays = waves(random, 60, 5)
     import_arrays("waves", **arrays)
     version = Imported("waves").version()
+    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'other'}:{home}")
+    assert Imported("waves").version() == version
+    monkeypatch.setenv("SPT_DATA", str(home))
     import_arrays("waves", **arrays)
     assert Imported("waves").version() == version
     import_arrays("waves", **arrays | {"x": arrays["x"] + 1})
@@ -70,10 +68,3 @@ def test_data_that_are_not_there(random, home):
     (home / "own" / "half.part").mkdir()
     (home / "own" / "half.part" / "meta.json").write_text("{}")
     assert list(imported_datasets()) == ["waves"]
-
-
-def test_data_are_found_in_every_folder(random, home, tmp_path, monkeypatch):
-    import_arrays("waves", **waves(random, 60, 5))
-    version = Imported("waves").version()
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'other'}:{home}")
-    assert Imported("waves").version() == version

@@ -49,11 +49,8 @@ def test_the_automaton_is_rule_110():
         for old, young in pairwise(row):
             ring = [old[-1], *old, old[0]]
             assert young == [new["".join(map(str, ring[i : i + 3]))] for i in range(ROW)]
-
-
-def test_cells_are_packed_into_symbols():
     plain = automaton(5, 48, 2, np.random.default_rng(0))
-    packed = automaton(5, 12, 16, np.random.default_rng(0))
+    packed = automaton(5, 12, 16, np.random.default_rng(0))  # four cells in a symbol
     assert np.array_equal((packed[..., None] >> np.arange(4) & 1).reshape(5, 48), plain)
 
 

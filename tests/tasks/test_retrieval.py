@@ -28,7 +28,7 @@ def written(task, examples, row, view):
 
 
 def test_the_files_are_read_as_they_are(release):
-    task = Retrieval()
+    task, starts = Retrieval(), set()
     assert task.form.views == 2
     assert task.form.length == 4000
     for split in SPLITS:
@@ -40,25 +40,17 @@ def test_the_files_are_read_as_they_are(release):
             assert written(task, examples, row, 1) == other
         assert examples.lengths[1, -1] == 4000
         assert examples.targets[-1] == 1
+        assert written(task, examples, len(examples) - 1, 0).endswith(' says "néé"')
+        starts.add(int(examples.starts[1, -1]))
+    assert len(starts) == 1, "a text is kept once"
 
 
-def test_quotation_marks_mean_nothing(release):
-    train = Retrieval().load("train")
-    assert written(Retrieval(), train, len(train) - 1, 0) == '"train says "néé"'
-
-
-def test_a_text_is_kept_once(release):
-    task = Retrieval()
-    starts = {int(task.load(split).starts[1, -1]) for split in SPLITS}
-    assert len(starts) == 1
-
-
-def test_only_characters_of_training_texts_are_known(release):
+def test_characters_that_training_texts_lack_and_empty_texts_are_unknown(release):
     with (release / FILES["test"]).open("ab") as file:
-        file.write("0.0\ta\tb\tplain ß\tother\n".encode())
+        file.write("0.0\ta\tb\tplain ß\tother\n0.0\ta\tb\t\tother\n".encode())
     test = Retrieval().load("test")
-    assert written(Retrieval(), test, len(test) - 1, 0) == "plain \ufffd"
-    assert "ß" not in Retrieval().symbols()
+    assert written(Retrieval(), test, len(test) - 2, 0) == "plain \ufffd"
+    assert test.sequence(-1, 0).tolist() == [0] and "ß" not in Retrieval().symbols()
 
 
 def test_made_up_pairs_are_those_of_made_up_files(release):
@@ -66,6 +58,7 @@ def test_made_up_pairs_are_those_of_made_up_files(release):
         (release / FILES[split]).write_bytes(b"".join(make_synthetic_lines(split)))
     for split in SPLITS:
         assert Retrieval().load(split).digests() == Retrieval(made_up=True).load(split).digests()
+    assert np.bincount(Retrieval(made_up=True).load("train").targets).tolist() == [60, 60]
 
 
 @pytest.mark.parametrize(
@@ -78,18 +71,7 @@ def test_another_line_is_refused(release, line):
         Retrieval().load("train")
 
 
-def test_an_empty_text_is_one_unknown_character(release):
-    with (release / FILES["test"]).open("ab") as file:
-        file.write(b"0.0\ta\tb\t\tother\n")
-    assert Retrieval().load("test").sequence(-1, 0).tolist() == [0]
-
-
 def test_a_missing_file_is_asked_for(release):
     (release / FILES["test"]).unlink()
     with pytest.raises(DataError, match=r"new_aan_pairs.test.tsv: run `spt data get retrieval`"):
         Retrieval().load("train")
-
-
-def test_related_papers_share_a_topic():
-    train = Retrieval(made_up=True).load("train")
-    assert np.bincount(train.targets).tolist() == [60, 60]

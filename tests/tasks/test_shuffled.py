@@ -24,8 +24,11 @@ def test_every_block_is_there_once_and_in_the_same_place_for_all(block):
         assert block == 64 or split != "train" or order != sorted(order)
 
 
-def test_named_after_its_task():
+def test_is_named_and_trained_after_its_task():
     assert name_of(Shuffled(Digits(), 8)) == "digits-in-blocks-of-8"
+    plain, moved = Paths(), Shuffled(Paths(), 4)
+    assert moved.small
+    assert all(getattr(moved, name) == getattr(plain, name) for name in ("small", "masking", "denoising"))
 
 
 def test_refuses_what_it_cannot_shuffle():
@@ -33,12 +36,3 @@ def test_refuses_what_it_cannot_shuffle():
         Shuffled(Digits(), 7).load("val")
     with pytest.raises(SpecError, match="one length"):
         Shuffled(ListOps().tiny(), 1).load("val")
-
-
-def test_is_trained_as_its_task():
-    plain, moved = Paths(), Shuffled(Paths(), 4)
-    assert moved.small and (moved.small, moved.masking, moved.denoising) == (
-        plain.small,
-        plain.masking,
-        plain.denoising,
-    )

@@ -1,7 +1,7 @@
 """Speech Commands: WAV files, the official lists, the papers' protocol; cepstral coefficients."""
 
 import os
-import wave
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from releases import noise, write_speech, write_wav
 from selfpretrain.data import audio
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
@@ -17,36 +18,11 @@ from selfpretrain.tasks.common import recording_sets
 from selfpretrain.tasks.speech import ALL, RATE, TEN, Speech
 
 
-def write_wav(file, samples: np.ndarray, rate: int = RATE, channels: int = 1, width: int = 2) -> None:
-    with wave.open(str(file), "wb") as out:
-        out.setnchannels(channels)
-        out.setsampwidth(width)
-        out.setframerate(rate)
-        out.writeframes(samples.astype("<i2").tobytes())
-
-
-def noise(n: int, seed: int = 0) -> np.ndarray:
-    return (3000 * np.random.RandomState(seed).standard_normal(n)).astype(np.int16)
-
-
 @pytest.fixture
 def release(tmp_path, monkeypatch):
-    """The release in small: ten words, six speakers who each say them once; two are in each list."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path))
     folder = tmp_path / "raw" / "speech_commands_v0.02"
-    lists = {"validation_list.txt": [], "testing_list.txt": []}
-    for w, word in enumerate(TEN):
-        (folder / word).mkdir(parents=True)
-        for s in range(6):
-            name = f"{word}/{s:08x}_nohash_{w % 2}.wav"
-            write_wav(folder / name, noise(RATE if s != 5 else 900, seed=10 * w + s))
-            if s in (1, 2):
-                lists["validation_list.txt"].append(name)
-            if s in (3, 4):
-                lists["testing_list.txt"].append(name)
-    for name, files in lists.items():
-        (folder / name).write_text("\n".join(files))
-    (folder / "_background_noise_").mkdir()
+    write_speech(folder)
     return folder
 
 
@@ -56,7 +32,8 @@ def test_words_are_those_of_the_usual_code():
     assert (ALL[0], ALL[34], TEN[0]) == ("bed", "zero", "yes")
 
 
-def test_official_lists_are_followed(release):
+def test_official_lists_are_followed_and_the_standard_library_suffices(release, monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
     task = Speech(words=10)
     splits = [task.load(split) for split in SPLITS]
     assert [len(e) for e in splits] == [20, 20, 20]
@@ -112,12 +89,6 @@ def test_damage_is_said_in_one_line(release, harm, advice):
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_missing_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"task speech needs .*: run `spt data get speech`"):
-        Speech().load("train")
-
-
 def test_coefficients_are_those_of_torchaudio():
     """Frozen: from the filters and the transform of torchaudio 2.11 after torch.stft, in float32."""
     ours = recording_sets.mfcc(noise(RATE), RATE)
@@ -150,11 +121,6 @@ def test_coefficients_follow_the_spectrum_of_torch(length, seed):
 def test_made_up_speakers_keep_to_their_split():
     assert Speech().tiny().load("train").groups is not None
     assert Speech(split="papers").tiny().load("train").groups is None
-
-
-def test_the_standard_library_suffices(release, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "soundfile", None)
-    assert len(Speech(words=10).load("train")) == 20
 
 
 @pytest.mark.slow

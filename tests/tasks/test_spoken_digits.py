@@ -1,7 +1,6 @@
 """Spoken digits: takes or speakers apart, from Parquet or from a folder of WAV files."""
 
 import os
-import wave
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
+from releases import write_wav
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.inspect.baselines import baseline_scores
@@ -35,9 +35,7 @@ def write_folder(folder: Path, rows) -> Path:
     place = folder / "raw" / ARCHIVE / "recordings"
     place.mkdir(parents=True)
     for digit, speaker, take, samples in rows:
-        with wave.open(str(place / f"{digit}_{speaker}_{take}.wav"), "wb") as out:
-            out.setparams((1, 2, 8000, 0, "NONE", ""))
-            out.writeframes(samples.tobytes())
+        write_wav(place / f"{digit}_{speaker}_{take}.wav", samples, rate=8000)
     return place
 
 
@@ -47,7 +45,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_takes_are_held_out_for_everybody(data):
+def test_takes_are_held_out_for_everybody_and_long_ones_are_cut(data):
     rows = takes()
     write_parquet(data / "a", rows)
     splits = {split: SpokenDigits().load(split) for split in SPLITS}
@@ -56,6 +54,11 @@ def test_takes_are_held_out_for_everybody(data):
     np.testing.assert_array_equal(splits["test"].sequence(77)[:, 0], test[77])
     assert splits["test"].targets.bincount().tolist() == [15] * 10
     assert splits["train"].groups is None
+    task = SpokenDigits(longest=400)
+    assert task.form.length == 400
+    whole, cut = splits["val"], task.load("val")
+    assert all((cut.sequence(i) == whole.sequence(i)[:400]).all() for i in range(len(cut)))
+    assert SpokenDigits(longest=400, features="mfcc").form.length == 5
 
 
 def test_speakers_are_held_out_whole(data):
@@ -72,15 +75,6 @@ def test_a_folder_and_a_table_hold_the_same(data, monkeypatch):
     theirs = [SpokenDigits().load(split).digests() for split in SPLITS]
     monkeypatch.setenv("SPT_DATA", str(data / "b"))
     assert [SpokenDigits().load(split).digests() for split in SPLITS] == theirs
-
-
-def test_long_recordings_are_cut(data):
-    write_parquet(data / "a", takes())
-    task = SpokenDigits(longest=400)
-    assert task.form.length == 400
-    whole, cut = SpokenDigits().load("val"), task.load("val")
-    assert all((cut.sequence(i) == whole.sequence(i)[:400]).all() for i in range(len(cut)))
-    assert SpokenDigits(longest=400, features="mfcc").form.length == 5
 
 
 def test_foreign_files_are_refused(data, monkeypatch):

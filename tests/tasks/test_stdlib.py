@@ -17,14 +17,14 @@ def windows(split) -> list[bytes]:
     return [bytes(row) for row in WHOLE.load(split).flat.numpy().reshape(-1, 64)]
 
 
-def test_counts_are_balanced():
+def test_windows_of_squeezed_ascii_occur_once_and_are_balanced():
     for split, each in (("train", 750), ("val", 125), ("test", 250)):
         assert WHOLE.load(split).targets.bincount().tolist() == [each] * 8
-
-
-def test_no_window_occurs_twice():
+    assert Stdlib(train=80).load("train").targets.bincount().tolist() == [10] * 8
     everything = [window for split in SPLITS for window in windows(split)]
     assert len(set(everything)) == len(everything) == 9000
+    for window in everything:
+        assert window.isascii() and window.decode().isprintable() and b"  " not in window
 
 
 def test_files_belong_to_one_split_and_one_package():
@@ -37,32 +37,15 @@ def test_files_belong_to_one_split_and_one_package():
         )
 
 
-def test_text_is_squeezed_ascii():
-    for split in SPLITS:
-        for window in windows(split):
-            assert window.isascii()
-            assert window.decode().isprintable()
-            assert b"  " not in window
-
-
-def test_the_snapshot_never_changes():
+def test_the_snapshot_never_changes_is_small_and_carries_its_licence():
     """Frozen: another snapshot would change every published figure."""
     digests = [d for split in SPLITS for d in Stdlib().load(split).digests()]
     assert hashlib.sha256("".join(digests).encode()).hexdigest().startswith("487cc18dad4bb891")
-
-
-def test_the_snapshot_is_small_and_carries_its_licence():
     assert SNAPSHOT.stat().st_size < 600_000
     text = SNAPSHOT.with_name("_stdlib.LICENSE.txt").read_text(encoding="utf-8")
     assert "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in text
     with np.load(SNAPSHOT, allow_pickle=False) as arrays:
         assert f"Python {arrays['python']}" in " ".join(text.split())
-
-
-def test_fewer_windows_are_a_part_of_more_and_balanced():
-    few = Stdlib(train=80).load("train")
-    assert few.digests() == WHOLE.load("train").digests()[:80]
-    assert few.targets.bincount().tolist() == [10] * 8
 
 
 def test_too_many_or_too_few_labels_are_refused():

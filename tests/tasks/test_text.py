@@ -1,6 +1,7 @@
 """IMDb reviews: the same ones wherever they come from, letter by letter, movies apart."""
 
 import os
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -45,12 +46,6 @@ def some(part):
     labels = np.repeat([0, 1], 30)
     movies = np.arange(60) % 12 + (100 if part == "test" else 0)
     return [f"{GOOD} {part} {'x' * i}" for i in range(60)], labels, movies
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
-    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -115,52 +110,37 @@ def test_without_movies_equal_texts_stay_together(home):
     assert np.unique(val.groups.numpy(), return_counts=True)[1].tolist() == [2] * 6
 
 
-def test_another_seed_holds_other_movies_out():
-    held = [set(Text(made_up=True, split_seed=seed).load("val").groups.tolist()) for seed in (0, 1)]
-    assert held[0] != held[1]
+def test_half_a_release_or_another_table_is_refused(home):
+    def refused(said):
+        with pytest.raises(DataError, match=said):
+            Text().load("train")
 
-
-def test_missing_reviews_are_asked_for_in_one_line(home):
-    with pytest.raises(DataError, match="spt data get text") as caught:
-        Text().load("train")
-    assert "\n" not in str(caught.value)
-
-
-def test_half_a_release_is_refused(home):
     for part in ("train", "test"):
         release(home / "aclImdb", part, *some(part))
     (home / "aclImdb" / "train" / "neg" / "3_1.txt").unlink()
-    with pytest.raises(DataError, match=r"29 reviews and urls_neg\.txt 30 addresses"):
-        Text().load("train")
-
-
-def test_another_table_is_refused(home):
+    refused(r"29 reviews and urls_neg\.txt 30 addresses")
+    shutil.rmtree(home / "aclImdb")
     table(home / "imdb", "train", *some("train"))
     (home / "imdb" / "test.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
-        Text().load("train")
+    refused(r"test\.parquet cannot be read")
     parquet.write_table(pa.table({"text": ["a"]}), home / "imdb" / "test.parquet")
-    with pytest.raises(DataError, match="has no column label"):
-        Text().load("train")
+    refused("has no column label")
 
 
-def test_rare_characters_are_not_known(home):
+def test_rare_characters_are_not_known_and_another_seed_holds_other_movies_out(home):
     for part in ("train", "test"):
         texts, labels, movies = some(part)
-        table(
-            home / "imdb",
-            part,
-            [f"{text}ß" if i < 5 else text for i, text in enumerate(texts)],
-            labels,
-            movies,
-        )
+        texts = [f"{text}ß" if i < 5 else text for i, text in enumerate(texts)]
+        table(home / "imdb", part, texts, labels, movies)
     assert "ß" not in Text().symbols()
     assert "&" in Text().symbols()
     assert not any("ß" in written(Text(), Text().load("test"), row) for row in range(5))
+    held = [set(Text(split_seed=seed).load("val").groups.tolist()) for seed in (0, 1)]
+    assert held[0] != held[1]
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(1, 12), st.integers(1, 3))
-def test_characters_come_back(texts, length, least):
+def test_characters_and_bytes_come_back(texts, length, least):
     alphabet = tokenizer.build_tokenizer(texts, "characters", length, least)
     out = DatasetWriter(None)
     starts, lengths = alphabet.append(out, texts)
@@ -171,13 +151,8 @@ def test_characters_come_back(texts, length, least):
         known = (c if c != "\0" and whole.count(c) >= least else "\ufffd" for c in text[:length])
         assert said == ("".join(known) or "\ufffd")
     assert len(symbols) == alphabet.vocab > int(flat.max())
-
-
-@given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=8), st.integers(1, 12))
-def test_bytes_come_back(texts, length):
-    alphabet = tokenizer.build_tokenizer(texts, "bytes", length)
-    out = DatasetWriter(None)
-    starts, lengths = alphabet.append(out, texts)
+    texts, out = [text or "empty" for text in texts], DatasetWriter(None)
+    starts, lengths = tokenizer.build_tokenizer(texts, "bytes", length).append(out, texts)
     flat = np.concatenate(list(out.blocks()))
     for text, start, size in zip(texts, starts, lengths, strict=True):
         assert flat[start : start + size].tobytes() == text.encode()[:length]

@@ -3,8 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 import toys
@@ -76,13 +74,12 @@ every_rule = pytest.mark.parametrize(("rule", "make", "steps"), RULES.values(), 
 
 
 @every_rule
-@given(length=st.integers(1, 150))
-@settings(max_examples=15, deadline=None)
-def test_is_the_recurrence(rule, make, steps, length):
-    toys.settle(length)
-    inputs = make(length)
-    for found, expected in zip(rule(*inputs), steps(*inputs), strict=True):
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+def test_is_the_recurrence(rule, make, steps):
+    toys.settle()
+    for length in (1, 2, 31, 32, 33, 64, 65, 150):
+        inputs = make(length)
+        for found, expected in zip(rule(*inputs), steps(*inputs), strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
 
 
 @every_rule
@@ -90,7 +87,7 @@ def test_gradients_are_right(rule, make, steps, monkeypatch):
     toys.settle()
     for module in (delta_rule_module, retention_module):
         monkeypatch.setattr(module, "CHUNK", 4)
-    inputs = [x.requires_grad_(x.ndim > 1) for x in make(6)]
+    inputs = [x[:1].requires_grad_() if x.ndim > 1 else x for x in make(6)]
     assert gradcheck(rule, inputs)
 
 

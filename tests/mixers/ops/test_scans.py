@@ -31,7 +31,7 @@ def step_by_step(q, k, v, g, state):
 
 @one_or_many
 @given(length=st.integers(1, 150), heads=st.sampled_from([1, H]), strength=st.sampled_from([0.0, 0.1, 300.0]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_decayed_attention_is_the_recurrence(factors, length, heads, strength):
     toys.settle(length)
     inputs = draw(length, factors, heads, strength=strength)
@@ -44,7 +44,7 @@ def test_gradients_of_decayed_attention_are_right(factors, monkeypatch):
     toys.settle()
     for name in ("CHUNK", "CHUNK_PER_FEATURE"):
         monkeypatch.setattr(decayed_attention_module, name, 4)
-    inputs = [x.requires_grad_() for x in draw(6, factors)]
+    inputs = [x[:1].requires_grad_() for x in draw(6, factors)]
     assert gradcheck(decayed_attention, inputs)
 
 

@@ -56,10 +56,15 @@ def name(settings):
     return f"{settings.resolution}-{settings.length}-{settings.quirks}"
 
 
-@pytest.mark.parametrize("settings", ALL, ids=name)
-def test_golden(settings):
-    """Eight images and all that is known of them; when they change, so do results on them."""
-    pixels, _, facts = some(8, settings)
+@pytest.fixture(scope="module", params=ALL, ids=name)
+def drawn(request):
+    """Settings, eight images, their labels, and all that is known of them."""
+    return request.param, *some(8, request.param)
+
+
+def test_golden(drawn):
+    """When the images change, so do results on them."""
+    settings, pixels, _, facts = drawn
     digest = hashlib.sha256(pixels.tobytes())
     for fact in facts:
         digest.update(fact.tobytes())
@@ -98,9 +103,8 @@ def test_labels_are_balanced(many):
     assert abs(labels.mean() - 0.5) < 3 * 0.5 / math.sqrt(len(labels))
 
 
-@pytest.mark.parametrize("settings", EACH, ids=name)
-def test_both_markers_are_on_one_contour_if_the_label_says_so(settings):
-    _, labels, facts = some(6, settings)
+def test_both_markers_are_on_one_contour_if_the_label_says_so(drawn):
+    settings, _, labels, facts = drawn
     ends, marked = contours(facts, settings)[:, :, [0, -1]], markers(facts)
     for contour, label, (start, end) in zip(ends, labels, marked, strict=True):
         first = [np.array_equal(contour[i, 0], start) for i in range(2)]
@@ -121,10 +125,9 @@ def test_both_contours_end_on_one_pixel_only_with_quirks(settings):
         assert 0.01 < (apart <= 1).mean() < 0.04
 
 
-@pytest.mark.parametrize("settings", EACH, ids=name)
-def test_a_contour_is_a_chain_of_dashes_with_gaps(settings):
+def test_a_contour_is_a_chain_of_dashes_with_gaps(drawn):
     """From the end of a first dash, or from a start, it is one gap and one dash to the next start."""
-    facts = some(6, settings)[2]
+    settings, _, _, facts = drawn
     rules = pathfinder.RULES[settings.resolution]
     paths = contours(facts, settings)[:, :, 1:].astype(float)
     steps = np.hypot(*np.moveaxis(np.diff(paths, axis=2), -1, 0))
@@ -133,10 +136,9 @@ def test_a_contour_is_a_chain_of_dashes_with_gaps(settings):
     assert steps.mean() > 0.8 * period.mean()
 
 
-@pytest.mark.parametrize("settings", EACH, ids=name)
-def test_dashes_keep_clear_of_each_other(settings):
+def test_dashes_keep_clear_of_each_other(drawn):
     """Put every mask into a full map, dash by dash: a plain twin of the search among close dashes."""
-    facts = some(3, settings)[2]
+    settings, _, _, facts = drawn
     for i in range(3):
         tables = next(t for t in pathfinder._tables(settings) if t.margin == facts.margins[i])
         both = 2 * settings.length
@@ -169,9 +171,8 @@ def _stamp(tables, dash):
     return wide[half:-half, half:-half]
 
 
-@pytest.mark.parametrize("settings", EACH, ids=name)
-def test_ink_is_where_the_dashes_are(settings):
-    pixels, _, facts = some(4, settings)
+def test_ink_is_where_the_dashes_are(drawn):
+    settings, pixels, _, facts = drawn
     rules = pathfinder.RULES[settings.resolution]
     for image, count, trail, marked in zip(
         pixels, facts.distractors, facts.dashes, markers(facts), strict=True
@@ -203,13 +204,10 @@ def test_distractors_are_brighter_than_contours_only_with_quirks():
         assert np.mean(light[1]) / np.mean(light[0]) == pytest.approx(ratio, rel=0.1)
 
 
-@pytest.mark.parametrize("wrong", [{"resolution": 48}, {"length": 5}, {"quirks": "some"}])
-def test_what_is_not_known_is_refused(wrong):
-    with pytest.raises(SpecError, match="choose one of"):
-        Settings(**wrong)
-
-
-def test_no_images():
+def test_what_is_not_known_is_refused_and_no_images_are_none():
+    for wrong in ({"resolution": 48}, {"length": 5}, {"quirks": "some"}):
+        with pytest.raises(SpecError, match="choose one of"):
+            Settings(**wrong)
     pixels, labels, facts = images(seeds(0, np.arange(0)), Settings())
     assert pixels.shape == (0, 32, 32)
     assert labels.shape == facts.tries.shape == (0,)

@@ -55,19 +55,15 @@ def test_runs_are_counted_as_by_hand():
             assert found[edges[n] + np.searchsorted(known[n], code)] == times
 
 
-def test_only_the_commonest_runs_are_kept(monkeypatch):
+def test_only_the_commonest_runs_are_kept_and_large_vocabularies_do_not_overflow(monkeypatch):
+    codes = features.ngrams([np.array([2**20 - 1, 5, 2**20 - 1, 7])], 2**20)
+    assert all(int(code.min()) >= 0 for code, _ in codes)
+    assert len(codes) == 3  # four would not fit into 63 bits
     monkeypatch.setattr(features, "FEATURES", 5)
     rows = [np.array([0, 0, 0, 0, 1, 2])]
     known = features.frequent_ngrams([features.ngrams(rows, 3)])
     assert [k.tolist() for k in known] == [[0], [0], [0], []]
     assert sparse.issparse(features.count_ngrams(rows, 3, known))
-
-
-def test_large_vocabularies_do_not_overflow():
-    rows = [np.array([2**20 - 1, 5, 2**20 - 1, 7])]
-    codes = features.ngrams(rows, 2**20)
-    assert all(int(code.min()) >= 0 for code, _ in codes)
-    assert len(codes) == 3  # four would not fit into 63 bits
 
 
 def test_known_answers_on_digits():
@@ -94,13 +90,10 @@ def test_the_root_operator_tells_a_third_of_listops():
     assert scores["root operator"] > scores["commonest class"]
 
 
-def test_unequal_lengths_are_summarised():
+def test_unequal_lengths_and_long_examples_are_summarised(keep, monkeypatch):
     scores = baseline_scores(Imported())
     assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"} | MORE
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
-
-
-def test_long_examples_are_summarised(keep, monkeypatch):
     monkeypatch.setattr(features, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
     scores = baseline_scores(keep(x + y[:, None], y))

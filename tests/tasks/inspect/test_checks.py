@@ -67,15 +67,17 @@ def measured(parts):
     return replace(FORM, signal=Values(centre=(float(flat.mean()),), spread=(float(flat.std()),)))
 
 
-def test_clean_tokens_are_fine():
+def test_clean_data_are_fine_and_torn_groups_and_unknown_tokens_are_not():
     found = findings(clean())
     assert levels(found) == {}
     assert {"examples", "labels", "groups", "copies", "tokens"} <= {finding.what for finding in found}
-
-
-def test_clean_values_are_fine():
+    assert levels(findings(clean(), replace(FORM, signal=Tokens(49)))) == {"tokens": "wrong"}
     parts = clean(values=True)
     assert levels(findings(parts, measured(parts))) == {}
+    groups = {"train": range(N), "val": range(N, 2 * N), "test": range(2 * N, 3 * N)}
+    assert levels(findings(clean(), groups=groups)) == {}
+    assert levels(findings(clean(), groups=groups | {"test": range(N)})) == {"groups": "wrong"}
+    assert levels(findings(clean(), groups=groups | {"test": [3] * N})) == {"groups": "note"}
 
 
 @pytest.mark.parametrize(("copies", "level"), [(1, "note"), (12, "wrong")])
@@ -130,13 +132,6 @@ def test_slightly_changed_values_are_found():
     assert found == {"near copies": "wrong"}
 
 
-def test_torn_groups_are_found():
-    groups = {"train": range(N), "val": range(N, 2 * N), "test": range(2 * N, 3 * N)}
-    assert levels(findings(clean(), groups=groups)) == {}
-    assert levels(findings(clean(), groups=groups | {"test": range(N)})) == {"groups": "wrong"}
-    assert levels(findings(clean(), groups=groups | {"test": [3] * N})) == {"groups": "note"}
-
-
 def test_odd_labels_are_found():
     parts = clean()
     parts["train"][1][parts["train"][1] == 2] = 1
@@ -176,10 +171,6 @@ def test_odd_values_are_found():
     assert levels(findings(clean(values=True), moved)) == {"standardised values": "wrong"}
 
 
-def test_tokens_outside_the_vocabulary_are_found():
-    assert levels(findings(clean(), replace(FORM, signal=Tokens(49)))) == {"tokens": "wrong"}
-
-
 def test_an_empty_split_ends_the_search():
     parts = clean() | {"val": ([np.zeros(3, np.uint8)], np.array([0]))}
     whole = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
@@ -202,20 +193,8 @@ def test_two_views_are_one_example():
     assert found["similar sequences"].level == "wrong"
     same = {finding.what: finding for finding in findings({}, form, whole=apart | {"test": pairs(a, b)})}
     assert same["copies"].said.startswith("120 of 240")
-    assert (
-        levels(
-            findings(
-                {},
-                form,
-                whole={
-                    "train": pairs(a, a[1:] + a[:1]),
-                    "val": pairs(b, b[1:] + b[:1]),
-                    "test": pairs(c, c[1:] + c[:1]),
-                },
-            )
-        )
-        == {}
-    )
+    clean = {split: pairs(x, x[1:] + x[:1]) for split, x in zip(SPLITS, (a, b, c), strict=True)}
+    assert levels(findings({}, form, whole=clean)) == {}
 
 
 @spec
@@ -271,10 +250,8 @@ def test_what_to_try_has_a_reason(known, said):
 
 def test_guessing_is_never_what_to_try():
     parts = {split: (sequences(i), np.zeros(N, dtype=int)) for i, split in enumerate(SPLITS)}
-    FORMS["one"], DATA["one"] = (
-        FORM,
-        {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()},
-    )
+    FORMS["one"] = FORM
+    DATA["one"] = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
     found = {finding.what for finding in check_data(Given("one"))}
     assert "commonest class" in found and "what to try" not in found
 
