@@ -116,6 +116,14 @@ def test_missing_cells_are_named(whole: Path) -> None:
     assert (found.results.state, found.seeds) == ("unfinished, 70 of 72 cells", 6)
 
 
+def test_a_model_without_any_run_is_named_once(small: Callable) -> None:
+    folder = small(TWO)
+    for result in folder.parent.glob("stages/*s4d*/result.json"):
+        result.unlink()
+    (line,) = section(analysis(folder), "Missing").points
+    assert line.endswith(": s4d: nothing has been run, 9 cells.")
+
+
 def test_nothing_run(small: Callable) -> None:
     folder = small(TWO, tasks=2, figure="lines", asked=0)
     for result in folder.parent.glob("stages/*/result.json"):
