@@ -13,6 +13,7 @@ from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.data.spec import Values
 from selfpretrain.objectives.diffusion import Diffusion
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.replaced import Replaced
 from selfpretrain.objectives.spans import Spans
 
 TASK = toys.Majority(length=400, shortest=200, examples=200)
@@ -98,3 +99,39 @@ def test_lengths_of_stretches_are_geometric_and_not_too_short_for_their_share():
         Spans(0.5, 1.5)
     with pytest.raises(ValidationError, match="raise length"):
         with_setting(Spans(), "rate", "0.9")
+
+
+def test_replacements_are_inputs_of_other_sequences_at_their_places():
+    targets = drawn(Replaced(0.3))
+    after, real = targets.batch.inputs, BATCH.real()
+    changed = after != BATCH.inputs
+    assert torch.equal(targets.labels[..., 0].bool(), changed) and not (changed & ~real).any()
+    (shift,) = (
+        s
+        for s in range(1, 200)
+        if torch.equal(torch.where(changed, BATCH.inputs.roll(s, 0), BATCH.inputs), after)
+    )
+    assert real.roll(shift, 0)[changed].all()
+    differ = (BATCH.inputs != BATCH.inputs.roll(shift, 0)) & real & real.roll(shift, 0)
+    share = float(changed.sum() / differ.sum())
+    assert abs(share - 0.3) < 4 * math.sqrt(0.3 * 0.7 / int(differ.sum()))
+    assert torch.equal(targets.loss_mask, real) and int(targets.size) == int(real.sum())
+
+
+def test_replacements_are_what_they_were():
+    digest = hashlib.sha256(drawn(Replaced()).labels.numpy().tobytes()).hexdigest()
+    assert digest[:16] == "c252f6df623953f7"
+
+
+def test_values_are_replaced_in_all_channels_together():
+    batch = channel_batch()
+    targets = Replaced(0.5).make_targets(batch, CHANNELS, generator("masks"))
+    changed = targets.batch.inputs != batch.inputs
+    assert torch.equal(changed.all(2), changed.any(2)) and changed.any()
+    assert torch.equal(targets.labels[..., 0].bool(), changed.any(2))
+
+
+def test_a_sequence_alone_has_nothing_to_be_replaced_with():
+    alone = TASK.load("train").batch(torch.arange(1))
+    targets = Replaced().make_targets(alone, TASK.form, generator("masks"))
+    assert torch.equal(targets.batch.inputs, alone.inputs) and not targets.labels.any()

@@ -63,6 +63,14 @@ def test_units_of_papers() -> None:
     assert shown == [84.95, 48.0, 0.7, None, None]
 
 
+def test_a_model_without_any_run_is_named_once(small: Callable) -> None:
+    folder = small(TWO)
+    for result in folder.parent.glob("stages/*s4d*/result.json"):
+        result.unlink()
+    (line,) = section(analysis(folder), "Missing").points
+    assert line.endswith(": s4d: nothing has been run, 9 cells.")
+
+
 def test_nothing_run(small: Callable) -> None:
     folder = small(TWO, tasks=2, figure="lines", asked=0)
     for result in folder.parent.glob("stages/*/result.json"):

@@ -76,7 +76,9 @@ def test_every_planned_stage_ships_and_no_other(name, here):
     page = DOCS / f"{name}-small" / "report.md"
     if "wait to be measured again" in page.read_text():
         pytest.skip("waits to be measured again")
-    lines = lzma.decompress((SHIPPED / f"{name}.small.jsonl.xz").read_bytes()).decode().splitlines()[1:]
+    kept = SHIPPED / f"{name}.small.jsonl.xz"
+    assert kept.exists() or name in MEASURED_IN_PART
+    lines = lzma.decompress(kept.read_bytes()).decode().splitlines()[1:] if kept.exists() else []
     ships = {line.rpartition('"stage": "')[2].partition('"')[0] for line in lines}
     found = {stage for stage in ships if here(stage)}
     assert found < planned(name)[1] if name in MEASURED_IN_PART else found == planned(name)[1]

@@ -203,6 +203,7 @@ class Denoise(Objective):
     """
 
     labelled = False
+    sees_answers: ClassVar[bool] = False  # whether the network sees the inputs that it is asked about
 
     distance: Distance
 

@@ -39,7 +39,7 @@ class Standing(enum.Enum):
     WORSE = "worse"  # wholly below the tie band
     ONE_SEED = "one seed"  # no interval
     EARLY = "before the first look"  # fewer seeds than a sequential design looks at
-    NOTHING = "nothing"  # no pair has finished
+    NOTHING = "not measured"  # no pair has finished
 
 
 DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})

@@ -4,7 +4,7 @@ To add a section, write a function from an ``Analysis`` to a ``Section`` and add
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from .figures import style
 from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
 from .results import read
+from .stage_results import CellResult
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -241,21 +242,30 @@ def _interpretation(analysis: Analysis) -> Section:
 
 
 def _missing(analysis: Analysis) -> Section:
-    """Return the cells that have not been run, by task, row and column."""
+    """Return the cells that have not been run, by task, row and column; whole tasks and rows in one line."""
     lines = []
     for task in analysis.results.tasks:
         if task.missing == len(task.cells):
             lines.append(f"{task.label}: nothing has been run, {format.plural(task.missing, 'cell')}.")
             continue
-        places: dict[str, dict[str, None]] = {}  # ordered sets of seeds
-        for cell in task.cells:
-            if not cell.finished:
-                places.setdefault(f"{cell.row}, {cell.column}", {})[str(cell.seed)] = None
-        lines += [
-            f"{task.label}: {place}: seed{'s' * (len(seeds) > 1)} {format.listing(list(seeds))}."
-            for place, seeds in places.items()
-        ]
+        for row in task.rows:
+            cells = [cell for cell in task.cells if cell.row == row]
+            if not any(cell.finished for cell in cells):
+                number = format.plural(len(cells), "cell")
+                lines.append(f"{task.label}: {row}: nothing has been run, {number}.")
+                continue
+            lines += [f"{task.label}: {row}, {column}." for column in _missing_seeds(cells)]
     return Section("Missing", points=tuple(lines))
+
+
+def _missing_seeds(cells: Iterable[CellResult]) -> Iterator[str]:
+    """Yield the columns of a row that lack seeds, and these."""
+    columns: dict[str, dict[str, None]] = {}  # ordered sets of seeds
+    for cell in cells:
+        if not cell.finished:
+            columns.setdefault(cell.column, {})[str(cell.seed)] = None
+    for column, seeds in columns.items():
+        yield f"{column}: seed{'s' * (len(seeds) > 1)} {format.listing(list(seeds))}"
 
 
 def _caveats(analysis: Analysis) -> Section:

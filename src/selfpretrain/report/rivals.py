@@ -110,7 +110,7 @@ def _flops(task: TaskAnalysis, row: str, column: str) -> float:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %".replace("-", format.MINUS)
+    return f"{round(100 * share)} %".replace("-", format.MINUS)  # an integer: no "-0"
 
 
 def _decimal(value: float) -> str:
