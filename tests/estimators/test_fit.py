@@ -1,6 +1,7 @@
 """What ``fit`` does with people's own data: budgets, settings that are tried, simple methods."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -14,15 +15,16 @@ from selfpretrain import (
     SequenceRegressor,
 )
 from selfpretrain.errors import SpecError, StoreError
-from selfpretrain.estimators import leaderboard
+from selfpretrain.estimators import leaderboard, search
 from selfpretrain.estimators.alphabet import ETX, STX
-from selfpretrain.estimators.search import FOLDS, fold_data
+from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.estimators.simple_features import Ends, NGrams, Windows
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
+from selfpretrain.training import cost
 
 LETTERS = np.array(list("aeiounrst"))
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1}
@@ -296,6 +298,27 @@ def test_the_stages_of_a_fit_stay_within_its_time_limit():
     model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.2, model="network").fit(WORDS, GENUS)
     pretrain, finetune = model.recipes_[0].stages
     assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.2 / 60
+
+
+def test_a_tight_time_limit_shortens_pretraining_before_finetuning(monkeypatch):
+    """Steps that take a second each: pretraining does not fit into two minutes, finetuning does."""
+    monkeypatch.setattr(search, "stage_seconds", lambda recipe: [1000.0, 2.0][-len(recipe.stages) :])
+    model = SequenceClassifier(width=8, depth=1, time_limit=2)
+    task = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
+    planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(task)
+    end = time.monotonic() + 120
+    found = Search(model, task, model._workspace(), model._run, 120.0, end, [task] * FOLDS)
+    recipe = found._planned()[0].recipe
+    pretrain, finetune = (cost.plan(prefix).steps for prefix in recipe.prefixes())
+    first, second = (cost.plan(prefix).steps for prefix in planned.prefixes())
+    assert pretrain < first and finetune == second
+
+
+def test_if_finetuning_alone_takes_too_long_it_is_shortened_too():
+    pretraining, finetuning = search._shares(100.0, 100.0, 200.0)
+    assert 100 * pretraining + 200 * finetuning == pytest.approx(100.0)
+    assert finetuning == 0.25
+    assert search._shares(100.0, 30.0, 60.0) == (1.0, 1.0)
 
 
 def test_pretraining_alone_has_no_leaderboard():

@@ -118,15 +118,16 @@ class Search:
         while len(groups) > 1 and self._total(groups, one, tuning) > 2 * left:
             groups.pop()
         found = [trial for trial in found if trial.settings["objective"] in groups]
-        share = min(1.0, left / self._total(groups, one, tuning))
-        planned = sum(sum(one[name]) for name in groups)
+        pretraining = sum(sum(one[name][:-1]) for name in groups)
+        shares = _shares(left, pretraining, self._total(groups, one, tuning) - pretraining)
+        takes = shares[0] * pretraining
         self._say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
-            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {share * planned:.0f} s"
+            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {takes:.0f} s"
         )
         hours = self.seconds / 3600  # not what is left of them: equal recipes share their finished stages
         for trial in found:
-            trial.recipe = _limited(trial.recipe, share, hours / len(groups))
+            trial.recipe = _limited(trial.recipe, shares, hours / len(groups))
         return found
 
     @staticmethod
@@ -223,12 +224,22 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     return found
 
 
-def _limited(recipe: Recipe, share: float, hours: float) -> Recipe:
-    """Return the recipe with a share of its steps, and with a part of the time limit for each stage."""
+def _shares(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:
+    """Return the shares of the steps of pretraining and of finetuning that the seconds left allow.
+
+    Pretraining is shortened first: finetuning gets what it needs, up to half of the time.
+    """
+    tuned = min(1.0, max(left / 2, left - pretraining) / max(finetuning, 1e-9))
+    return min(1.0, (left - tuned * finetuning) / max(pretraining, 1e-9)), tuned
+
+
+def _limited(recipe: Recipe, shares: tuple[float, float], hours: float) -> Recipe:
+    """Return the recipe with shares of its steps, and with a part of the time limit for each stage."""
     stages = []
     for prefix in recipe.prefixes():
         stage = prefix.last
         part = FINETUNING if stage.objective.labelled else PRETRAINING
+        share = shares[1] if stage.objective.labelled else shares[0]
         budget = replace(stage.budget, hours=part * hours)
         if share < 1:
             budget = replace(budget, **_steps(prefix, share))
