@@ -74,7 +74,7 @@ def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minute
         found["methods"][name] = about
 
     for name, simple in chosen_simple(data, parts, number, seed).items():
-        keep(name, simple.predictions, simple.seconds, name=simple.name)
+        keep(name, simple.predictions, simple.seconds, method=simple.name)
     start = time.process_time()
     scratch = data.make(random_state=seed, objective=None, model="network").fit(X[:number], y[:number])
     keep("scratch", list(scratch.predict(Z)), time.process_time() - start)

@@ -300,9 +300,9 @@ def test_the_stages_of_a_fit_stay_within_its_time_limit():
     assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.2 / 60
 
 
-def test_a_tight_time_limit_shortens_pretraining_before_finetuning(monkeypatch):
-    """Steps that take a second each: pretraining does not fit into two minutes, finetuning does."""
-    monkeypatch.setattr(search, "stage_seconds", lambda recipe: [1000.0, 2.0][-len(recipe.stages) :])
+def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):
+    """Two minutes, of which a fifth is kept for what was not foreseen, and fourteen finetunings."""
+    monkeypatch.setattr(search, "stage_seconds", lambda recipe: [20.0, 6.0][-len(recipe.stages) :])
     model = SequenceClassifier(width=8, depth=1, time_limit=2)
     task = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
     planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(task)
@@ -311,14 +311,19 @@ def test_a_tight_time_limit_shortens_pretraining_before_finetuning(monkeypatch):
     recipe = found._planned()[0].recipe
     pretrain, finetune = (cost.plan(prefix).steps for prefix in recipe.prefixes())
     first, second = (cost.plan(prefix).steps for prefix in planned.prefixes())
-    assert pretrain < first and finetune == second
+    assert pretrain == first
+    assert finetune == pytest.approx((96 - 40) / (14 * 6) * second, rel=0.02)
 
 
-def test_if_finetuning_alone_takes_too_long_it_is_shortened_too():
-    pretraining, finetuning = search._shares(100.0, 100.0, 200.0)
-    assert 100 * pretraining + 200 * finetuning == pytest.approx(100.0)
-    assert finetuning == 0.25
+def test_a_tighter_one_shortens_both_alike():
     assert search._shares(100.0, 30.0, 60.0) == (1.0, 1.0)
+    assert search._shares(100.0, 150.0, 100.0) == (0.5, 0.25)
+
+
+def test_the_finetunings_of_both_rounds_are_counted():
+    assert search.trainings(4, 5) == 4 * 2 + 2 * 3
+    assert search.trainings(1, 5) == 5
+    assert search.trainings(4, 1) == pytest.approx(4 / 3 + 2)
 
 
 def test_pretraining_alone_has_no_leaderboard():

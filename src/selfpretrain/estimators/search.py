@@ -113,13 +113,13 @@ class Search:
         one = {
             name: _seconds_of(next(t for t in found if t.settings["objective"] == name)) for name in groups
         }
-        tuning = {name: len(self.folds) * seconds[-1] for name, seconds in one.items()}
-        # Objectives that the time does not allow are left out from the last, then pretraining is shortened.
-        while len(groups) > 1 and self._total(groups, one, tuning) > 2 * left:
+        rates = len(found) // len(groups)
+        # Objectives that the time does not allow are left out from the last, then steps are left out.
+        while len(groups) > 1 and sum(self._planned_seconds(one, groups, rates)) > 2 * left:
             groups.pop()
         found = [trial for trial in found if trial.settings["objective"] in groups]
-        pretraining = sum(sum(one[name][:-1]) for name in groups)
-        shares = _shares(left, pretraining, self._total(groups, one, tuning) - pretraining)
+        pretraining, finetuning = self._planned_seconds(one, groups, rates)
+        shares = _shares(left, pretraining, finetuning)
         takes = shares[0] * pretraining
         self._say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
@@ -130,9 +130,19 @@ class Search:
             trial.recipe = _limited(trial.recipe, shares, hours / len(groups))
         return found
 
-    @staticmethod
-    def _total(groups: list[Any], one: dict[Any, list[float]], tuning: dict[Any, float]) -> float:
-        return sum(sum(one[name][:-1]) + 2 * tuning[name] for name in groups)
+    def _planned_seconds(
+        self, one: dict[Any, list[float]], groups: list[Any], rates: int
+    ) -> tuple[float, float]:
+        """Return the seconds of pretraining and of finetuning of all trials in both rounds.
+
+        Args:
+            one: objective -> seconds of each stage of one recipe.
+            rates: trials per objective.
+        """
+        trials = rates * len(groups)
+        times = trainings(trials, len(self.folds)) + (self.estimator.n_members - 1) * len(self.folds)
+        pretraining = sum(sum(one[name][:-1]) for name in groups)
+        return pretraining, times * sum(one[name][-1] for name in groups) / len(groups)
 
     def _finetune(self, trial: _Trial, folds: Iterable[int], share: float, round_name: str) -> None:
         """Train a trial on folds that it has not been trained on, and score it."""
@@ -195,6 +205,17 @@ class Search:
             write_line(line)
 
 
+def trainings(trials: int, folds: int) -> float:
+    """Return how many full finetunings both rounds take."""
+    kept = max(1, math.ceil(KEPT * trials))
+    if trials == 1:
+        return float(folds)
+    if folds == 1:
+        return FIRST_SHARE * trials + kept
+    first = min(FIRST_FOLDS, folds)
+    return float(first * trials + kept * (folds - first))
+
+
 def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     """Return the labelled examples of train and val in folds; all other examples are left out.
 
@@ -227,10 +248,11 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
 def _shares(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:
     """Return the shares of the steps of pretraining and of finetuning that the seconds left allow.
 
-    Pretraining is shortened first: finetuning gets what it needs, up to half of the time.
+    Finetuning is halved before pretraining is shortened, and both alike from there: few labels are fitted
+    without an error after a third of its epochs, and pretraining is what they lack.
     """
-    tuned = min(1.0, max(left / 2, left - pretraining) / max(finetuning, 1e-9))
-    return min(1.0, (left - tuned * finetuning) / max(pretraining, 1e-9)), tuned
+    share = min(1.0, left / (pretraining + finetuning / 2))
+    return share, min(1.0, (left - share * pretraining) / finetuning)
 
 
 def _limited(recipe: Recipe, shares: tuple[float, float], hours: float) -> Recipe:
