@@ -143,6 +143,7 @@ def test_strokes_of_kanji_begin_components(data, tmp_path):
 def test_words_of_a_sentence_are_counted_by_their_ends(data):
     assert data.words("BESBME", "BESBES") == (4.0, 7.0)
     assert data.positions(["a", None, "b"], ["a", "b", "a"]) == (1.0, 2.0)
+    assert data.positions(["a", "b", None], ["a"]) == (1.0, 2.0)
 
 
 def test_simple_methods_learn_from_labels_and_from_all_sequences(bench, data):
