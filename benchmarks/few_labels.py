@@ -195,8 +195,9 @@ def fit_table(kept: Mapping[str, Entry]) -> Table:
             methods = entry["methods"]
             load = f"{max(entry['load']):.1f}"
             limit = f"{entry['time_limit'] or 10:.0f} min"
-            seconds = [f"{methods['fit']['seconds']:.0f}", f"{entry['wall']:.0f}"]
-            simple = f"{methods['simple']['seconds']:.0f}" if "simple" in methods else NONE
+            used = methods["fit"].get("seconds")
+            seconds = [NONE if used is None else f"{used:.0f}", f"{entry['wall']:.0f}"]
+            simple = f"{methods['simple']['seconds']:.1f}"
             lines.append([name, f"{int(number):,}", seed, what, *seconds, limit, load, simple])
     return lines
 

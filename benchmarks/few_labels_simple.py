@@ -6,6 +6,7 @@ added here, since self-pretraining should not be compared with methods that know
 
 import copy
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +17,7 @@ import torch
 from few_labels_data import HOLD, REST
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 from selfpretrain.data.dataset import SequenceDataset
@@ -102,7 +104,9 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
     found = []
     for make, strengths in [*suitable(data.form, labelled), *_latent(data.form, labelled)]:
         start = time.process_time()
-        candidate = methods.candidate(make, strengths, labelled)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as in fit
+            candidate = methods.candidate(make, strengths, labelled)
         seconds = time.process_time() - start
         unlabelled = isinstance(candidate.model.features, Latent | Cohesion)
         predicted = _predictions(reader, candidate.model, Z)

@@ -67,7 +67,7 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
     assert "| kanji | 20 | 40.0 | 60.0 | **80.0** | 50.0 | 60.0 † | 1 |" in lines
     assert f"| tunes | 100 | 40.0 | {NONE} | **80.0** | 50.0 | {NONE} | 1 |" in lines
     assert f"| kanji | 20 | {NONE} | -20.0 (-22.0 to -18.0) | {NONE} | 0 |" in lines
-    assert "| kanji | 20 | 0 | SPT | 3 | 65 | 20 min | 1.5 | 3 |" in lines
+    assert "| kanji | 20 | 0 | SPT | 3 | 65 | 20 min | 1.5 | 3.0 |" in lines
     assert sum(line.startswith("| nouns | German nouns") for line in lines) == 1
 
 

@@ -96,6 +96,16 @@ def test_finetuning_is_counted_over_labelled_examples():
     assert small_arms(task, Attention(), Masked()).finetune.budget.steps == FINETUNE_STEPS
 
 
+def test_many_short_sequences_are_seen_as_often_in_pretraining_as_its_budget_says():
+    """Sixty epochs, and 3,500 steps at most: batches are larger, though an epoch has few of them."""
+    model = SequenceClassifier()
+    task = model._as_task(words(4000), [None] * 3960 + GENUS[:40])
+    pretrain = data_arms(task, Attention(), Masked()).pretrain
+    assert 50 <= pretrain.budget.steps * pretrain.batch / len(task.load("train")) <= 61
+    few = model._as_task(WORDS, GENUS)
+    assert data_arms(few, Attention(), Masked()).pretrain.batch == 16
+
+
 def test_many_labels_are_learned_until_validation_stops_improving():
     x = [[i % 5, i % 3] for i in range(3000)]
     model = SequenceClassifier(signal="tokens")
