@@ -41,8 +41,8 @@ Parts = tuple[list[Any], list[Any], list[Any], list[Any]]
 """Sequences and labels, None where hidden, to learn from; sequences and labels of the test."""
 
 
-def divided(data: Data, examples: Examples, number: int, seed: int) -> Parts | None:
-    """Return one draw of labels and of the test; None if there are too few sequences.
+def divided(data: Data, examples: Examples, number: int, seed: int) -> Parts:
+    """Return one draw of labels and of the test.
 
     Where people are known, those of the test are others, and labels come from as few people as possible.
     """
@@ -56,8 +56,6 @@ def divided(data: Data, examples: Examples, number: int, seed: int) -> Parts | N
         people = [rows[i] for i in random.permutation(len(rows))]
         held = np.concatenate(people[: data.tested])
         rest = np.concatenate(people[data.tested :])
-    if number > len(rest):
-        return None
     y = [examples.y[i] if place < number else None for place, i in enumerate(rest)]
     return [examples.X[i] for i in rest], y, [examples.X[i] for i in held], [examples.y[i] for i in held]
 
@@ -154,7 +152,20 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
         if any(each.get("time_limit") for each in entries):
             cells[-1] += f" {LONGER}"
         lines.append([data.name, f"{number:,}", *cells, str(len(entries))])
-    return lines
+    return [*lines, *missing_rows(kept)]
+
+
+def missing_rows(kept: Mapping[str, Entry]) -> Table:
+    """Return a row per data set that says for which numbers of labels nothing has been measured."""
+    found = []
+    for data in SETS:
+        numbers = [
+            n for n in LABELS if n <= data.most and not any(f"{data.name}/{n}/{s}" in kept for s in SEEDS)
+        ]
+        if numbers:
+            named = ", ".join(f"{n:,}" for n in numbers)
+            found.append([data.name, named, *([NONE] * len(METHODS)), "not measured"])
+    return found
 
 
 def _cell(values: list[float], best: float) -> str:
@@ -197,7 +208,7 @@ def fit_table(kept: Mapping[str, Entry]) -> Table:
             limit = f"{entry['time_limit'] or 10:.0f} min"
             used = methods["fit"].get("seconds")
             seconds = [NONE if used is None else f"{used:.0f}", f"{entry['wall']:.0f}"]
-            simple = f"{methods['simple']['seconds']:.1f}"
+            simple = f"{sum(methods[m]['seconds'] for m in METHODS[2:4] if m in methods):.1f}"
             lines.append([name, f"{int(number):,}", seed, what, *seconds, limit, load, simple])
     return lines
 
@@ -243,7 +254,7 @@ def wanted(only: list[str]) -> list[tuple[Data, int, int]]:
     Raises:
         SystemExit: if a name stands for none.
     """
-    everything = [(data, number, seed) for seed in SEEDS for data in SETS for number in LABELS]
+    everything = [(data, n, seed) for seed in SEEDS for data in SETS for n in LABELS if n <= data.most]
     if not only:
         return everything
     found = []
@@ -267,8 +278,6 @@ def run(flags: argparse.Namespace) -> None:
         if data.name not in read:
             read = {data.name: data.read(fetch(data, flags.folder))}
         parts = divided(data, read[data.name], number, seed)
-        if parts is None:
-            continue
         entry = measure(data, parts, number, seed, not flags.simple, flags.time_limit)
         kept = finished()
         kept["facts"][data.name] = facts_of(data, read[data.name])

