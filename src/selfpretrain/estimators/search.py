@@ -113,25 +113,36 @@ class Search:
         one = {
             name: _seconds_of(next(t for t in found if t.settings["objective"] == name)) for name in groups
         }
-        tuning = {name: len(self.folds) * seconds[-1] for name, seconds in one.items()}
-        # Objectives that the time does not allow are left out from the last, then pretraining is shortened.
-        while len(groups) > 1 and self._total(groups, one, tuning) > 2 * left:
+        rates = len(found) // len(groups)
+        # Objectives that the time does not allow are left out from the last, then steps are left out.
+        while len(groups) > 1 and sum(self._planned_seconds(one, groups, rates)) > 2 * left:
             groups.pop()
         found = [trial for trial in found if trial.settings["objective"] in groups]
-        share = min(1.0, left / self._total(groups, one, tuning))
-        planned = sum(sum(one[name]) for name in groups)
+        pretraining, finetuning = self._planned_seconds(one, groups, rates)
+        shares = _shares(left, pretraining, finetuning)
+        takes = shares[0] * pretraining
         self._say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
-            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {share * planned:.0f} s"
+            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {takes:.0f} s"
         )
         hours = self.seconds / 3600  # not what is left of them: equal recipes share their finished stages
         for trial in found:
-            trial.recipe = _limited(trial.recipe, share, hours / len(groups))
+            trial.recipe = _limited(trial.recipe, shares, hours / len(groups))
         return found
 
-    @staticmethod
-    def _total(groups: list[Any], one: dict[Any, list[float]], tuning: dict[Any, float]) -> float:
-        return sum(sum(one[name][:-1]) + 2 * tuning[name] for name in groups)
+    def _planned_seconds(
+        self, one: dict[Any, list[float]], groups: list[Any], rates: int
+    ) -> tuple[float, float]:
+        """Return the seconds of pretraining and of finetuning of all trials in both rounds.
+
+        Args:
+            one: objective -> seconds of each stage of one recipe.
+            rates: trials per objective.
+        """
+        trials = rates * len(groups)
+        times = trainings(trials, len(self.folds)) + (self.estimator.n_members - 1) * len(self.folds)
+        pretraining = sum(sum(one[name][:-1]) for name in groups)
+        return pretraining, times * sum(one[name][-1] for name in groups) / len(groups)
 
     def _finetune(self, trial: _Trial, folds: Iterable[int], share: float, round_name: str) -> None:
         """Train a trial on folds that it has not been trained on, and score it."""
@@ -194,6 +205,17 @@ class Search:
             write_line(line)
 
 
+def trainings(trials: int, folds: int) -> float:
+    """Return how many full finetunings both rounds take."""
+    kept = max(1, math.ceil(KEPT * trials))
+    if trials == 1:
+        return float(folds)
+    if folds == 1:
+        return FIRST_SHARE * trials + kept
+    first = min(FIRST_FOLDS, folds)
+    return float(first * trials + kept * (folds - first))
+
+
 def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     """Return the labelled examples of train and val in folds; all other examples are left out.
 
@@ -223,12 +245,23 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     return found
 
 
-def _limited(recipe: Recipe, share: float, hours: float) -> Recipe:
-    """Return the recipe with a share of its steps, and with a part of the time limit for each stage."""
+def _shares(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:
+    """Return the shares of the steps of pretraining and of finetuning that the seconds left allow.
+
+    Finetuning is halved before pretraining is shortened, and both alike from there: few labels are fitted
+    without an error after a third of its epochs, and pretraining is what they lack.
+    """
+    share = min(1.0, left / (pretraining + finetuning / 2))
+    return share, min(1.0, (left - share * pretraining) / finetuning)
+
+
+def _limited(recipe: Recipe, shares: tuple[float, float], hours: float) -> Recipe:
+    """Return the recipe with shares of its steps, and with a part of the time limit for each stage."""
     stages = []
     for prefix in recipe.prefixes():
         stage = prefix.last
         part = FINETUNING if stage.objective.labelled else PRETRAINING
+        share = shares[1] if stage.objective.labelled else shares[0]
         budget = replace(stage.budget, hours=part * hours)
         if share < 1:
             budget = replace(budget, **_steps(prefix, share))

@@ -159,12 +159,13 @@ class SimpleMethods:
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
             for make, strengths in suitable(self.form, labelled):
                 if time.monotonic() < until:
-                    found.append(self._candidate(make, strengths, labelled))
+                    found.append(self.candidate(make, strengths, labelled))
         return found
 
-    def _candidate(
+    def candidate(
         self, make: Callable[[], Features], strengths: Sequence[float], labelled: SequenceDataset
     ) -> SimpleCandidate:
+        """Choose the strength on the folds, and fit one method on all labelled examples."""
         start = time.monotonic()
         answers: dict[float, list[Answers]] = {strength: [] for strength in strengths}
         for whole, val in self.folds:

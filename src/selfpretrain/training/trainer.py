@@ -30,6 +30,8 @@ from .step import accumulate_sums, backward, prepare
 
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
+COOLDOWN = 0.2
+"""Share of a time limit in which the learning rate falls to 0 if the steps do not fit into it."""
 LINES = 100
 """Training-loss lines in the log of a stage."""
 FITTED = ("accuracy", "r2")
@@ -165,7 +167,17 @@ class Trainer:
     def _lr_factor(self) -> float:
         # Evaluated at the middle of the step: neither the first nor the last step has a rate of zero.
         step = self.state.step + 0.5
-        return self.stage.optim.lr_factor(self.progress if self.steps is None else step / self.steps, step)
+        progress = self.progress if self.steps is None else step / self.steps
+        return self.stage.optim.lr_factor(progress, step) * self._cooldown()
+
+    def _cooldown(self) -> float:
+        """Return 1, or what falls to 0 at the end of a time limit that comes before the last step."""
+        hours = self.stage.budget.hours
+        # The clocks of several processes differ, and their learning rates must not.
+        if hours is None or distributed.world_size() > 1:
+            return 1.0
+        used = min(1.0, self.state.seconds / (3600 * hours))
+        return 1.0 if self.progress >= used else min(1.0, (1 - used) / COOLDOWN)
 
     def _log_and_validate(self) -> bool:
         """Log and validate where due; return whether any of it was, or the time limit is reached."""

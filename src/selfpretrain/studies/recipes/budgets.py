@@ -26,7 +26,9 @@ PRETRAIN_EPOCHS = 60
 PRETRAIN_MOST_STEPS = 3_500
 """Most steps of pretraining."""
 PRETRAIN_BATCHES = 256
-"""Steps of an epoch at which the batch of pretraining is doubled, from 16 up to 128."""
+"""Steps of an epoch from which the batch of pretraining is doubled, from 16 up to 128."""
+PRETRAIN_FEWEST_BATCHES = 32
+"""The same where the positions would otherwise take more than ``PRETRAIN_MOST_STEPS``."""
 PRETRAIN_LR = 3e-3
 """Learning rate of pretraining at width 64; it falls with the square root of the width."""
 PRETRAIN_EVALS = 10
@@ -80,10 +82,13 @@ def finetuning(stage: Stage, labelled: int) -> Stage:
 
 
 def _pretraining(stage: Stage, sequences: int, positions: int, width: int) -> Stage:
-    batch = 16
-    while batch < 128 and sequences // (2 * batch) >= PRETRAIN_BATCHES:
-        batch *= 2
     epochs = min(PRETRAIN_EPOCHS, PRETRAIN_POSITIONS / positions)
+    batch = 16
+    while batch < 128:
+        too_many = epochs * sequences / batch > PRETRAIN_MOST_STEPS
+        if sequences // (2 * batch) < (PRETRAIN_FEWEST_BATCHES if too_many else PRETRAIN_BATCHES):
+            break
+        batch *= 2
     steps = min(PRETRAIN_MOST_STEPS, max(PRETRAIN_STEPS, round(epochs * sequences / batch)))
     optim = replace(stage.optim, lr=PRETRAIN_LR * (64 / width) ** 0.5)
     return replace(
