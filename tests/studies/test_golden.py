@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from studies.test_pages import MEASURED_IN_PART
 
+from measured import MEASURED_IN_PART
 from selfpretrain import registry
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace

@@ -7,14 +7,13 @@ from types import ModuleType
 import pytest
 
 import toys
+from measured import MEASURED_IN_PART
 from scripts import script
 from selfpretrain import registry
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 
 ROOT = Path(__file__).parents[2]
-MEASURED_IN_PART = {"modern-zoo", "pooling", "rivals"}
-"""Studies whose pages say which cells have not been run so far: some or all."""
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""
 NAMES = [name for name in registry.names("studies") if name != "compare"]

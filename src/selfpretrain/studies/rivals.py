@@ -1,8 +1,10 @@
 """Which rival of self-pretraining closes how much of the gap, for the same compute?
 
-Source: our question, after papers which say that something else does the job: augmentation and an auxiliary
-loss (arXiv 2501.14850), a start or a bias that prefers near positions (2305.09828, 2605.21070), any
-structured sequences (2505.22308, 2601.21725), ensembles (2509.14786), convolutional networks (2411.02796).
+Source: our question.
+
+Related: papers which say that something else does the job: augmentation and an auxiliary loss (arXiv
+2501.14850), a start or a bias that prefers near positions (2305.09828, 2605.21070), any structured sequences
+(2505.22308, 2601.21725), ensembles (2509.14786), convolutional networks (2411.02796).
 
 Protocol: every arm of the shelf: scratch, scratch matched and self-pretraining; ten rivals, each of which
 sees the same sequences and labels, is tested once, and spends the FLOPs of self-pretraining and finetuning

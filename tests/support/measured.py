@@ -1,0 +1,4 @@
+"""What is known of the results that ship."""
+
+MEASURED_IN_PART = {"modern-zoo", "pooling", "rivals"}
+"""Studies whose pages say which cells have not been run so far: some or all."""
