@@ -1,7 +1,7 @@
 """Sequences so short that a batch, or a part of it, has no position to ask for: they contribute nothing."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -23,6 +23,8 @@ from selfpretrain.training.step import backward
 
 KINDS = [registry.find("objectives", name) for name in registry.names("objectives")]
 DENOISERS = [kind for kind in KINDS if issubclass(kind, Denoise)]
+REBUILDERS = [kind for kind in DENOISERS if "distance" in {field.name for field in fields(kind)}]
+"""Objectives that rebuild what was hidden, at a distance."""
 SIGNALS = {"tokens": "auto", "values": "l1", "levels": "levels"}
 """How sequences are rebuilt, by what they are called here."""
 BATCH = 8
@@ -32,16 +34,19 @@ def task_of(signal, target):
     return several.majority(target, signal="tokens" if signal == "tokens" else "values", shortest=4, length=4)
 
 
+def denoiser(kind, distance):
+    return kind(distance=distance) if kind in REBUILDERS else kind()
+
+
 def cases():
     for signal, distance in SIGNALS.items():
         for kind in KINDS:
             target = kind.target_type.kind if kind.target_type else "classes"
-            objective = kind(distance=distance) if kind in DENOISERS else kind()
-            yield objective, task_of(signal, target)
+            yield denoiser(kind, distance), task_of(signal, target)
         for kind in DENOISERS:
             for target in ("classes", "reals", "sets"):
                 task = task_of(signal, target)
-                objective = Joint(objective_for(task.form.target)(), kind(distance=distance))
+                objective = Joint(objective_for(task.form.target)(), denoiser(kind, distance))
                 yield objective, task
 
 

@@ -13,7 +13,7 @@ from selfpretrain.studies import gu_table_5 as ten_words
 from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.tasks.speech import Speech
 from selfpretrain.training.build import build_network
-from selfpretrain.training.cost import _weightless
+from selfpretrain.training.cost import _network_without_weights
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Recipe
 
@@ -63,5 +63,5 @@ def test_wavegan_has_the_printed_size_and_no_pretraining(tmp_path):
         cells = list(find("studies", "gu-table-5").at_scale("paper", 1).cells(planner))
         (own, matched_stage) = (c for c in cells if c.row == "WaveGAN-D")
         assert {own.column, matched_stage.column} == {"scratch", "scratch (matched)"}
-        count = sum(p.numel() for p in _weightless(own.recipe).parameters())
+        count = sum(p.numel() for p in _network_without_weights(own.recipe).parameters())
     assert count == pytest.approx(26.3e6, rel=0.01)

@@ -43,11 +43,11 @@ PLANNER = Planner("rough", stubs=True)
 def data(tmp_path_factory):
     toys.settle()
     with paper_data.stubbed(tmp_path_factory.mktemp("nothing")), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "_weightless", known_network)
+        patch.setattr(cost, "_network_without_weights", known_network)
         yield
 
 
-NETWORKS, WEIGHTLESS = {}, cost._weightless
+NETWORKS, WEIGHTLESS = {}, cost._network_without_weights
 
 
 def known_network(recipe):
@@ -88,7 +88,9 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
     planner = Planner("rough", stubs=True)  # its plans are of a network that is none
-    monkeypatch.setattr(cost, "_weightless", lambda recipe: toys.Leak(1))  # steps do not depend on it
+    monkeypatch.setattr(
+        cost, "_network_without_weights", lambda recipe: toys.Leak(1)
+    )  # steps do not depend on it
     task = planner.task(of(line["task"]))
     assert planner.plan(Recipe(task, model, (stage,))).steps == int(line["steps"])
 
