@@ -67,8 +67,14 @@ def test_one_s_own_proposes_its_own(signal, rate):
     ("objective", "said"),
     [
         ("maskd", "no objective called 'maskd'; did you mean 'masked'?"),
-        ("classify", "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or spans"),
-        (f"{HERE}:HERE", "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or spans"),
+        (
+            "classify",
+            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
+        ),
+        (
+            f"{HERE}:HERE",
+            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
+        ),
         (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
     ],
 )
