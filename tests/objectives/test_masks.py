@@ -1,6 +1,7 @@
 """Masks of random rates and of stretches: their statistics, their weights, and what they were."""
 
 import hashlib
+import math
 from dataclasses import replace
 
 import pytest

@@ -109,7 +109,7 @@ def test_batches_of_the_shortest_sequences_train_and_are_scored(objective, task,
 @pytest.mark.parametrize("kind", DENOISERS)
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_nothing_to_ask_for_costs_nothing_and_gives_gradients_of_zero(kind, signal):
-    objective, task = kind(distance=SIGNALS[signal]), task_of(signal, "classes")
+    objective, task = denoiser(kind, SIGNALS[signal]), task_of(signal, "classes")
     network, data = made(objective, task, [1] * BATCH)
     nothing = torch.zeros(BATCH, 1, dtype=torch.bool)
     asked = objective.make_targets(data.batch(torch.arange(BATCH)), task.form, generator(0))

@@ -36,6 +36,8 @@ SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha"
 """Marker of the score of one seed."""
 SWATCH = 37
 """Room of a marker and its margins in a legend, in points."""
+FEWEST_LETTERS = 20
+"""Fewest letters in a line of a legend, however long tick labels are."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ def legend_columns(labels: Sequence[str], ticks: Sequence[str] = ()) -> int:
 
 def wrapped(label: str, ticks: Sequence[str] = ()) -> str:
     """Break a label into lines that fit in a legend of one column above axes with these tick labels."""
-    return textwrap.fill(label, int((_legend_room(ticks) - SWATCH) / LOOK.get().letter))
+    letters = int((_legend_room(ticks) - SWATCH) / LOOK.get().letter)
+    return textwrap.fill(label, max(letters, FEWEST_LETTERS))
 
 
 def _legend_room(ticks: Sequence[str]) -> float:
