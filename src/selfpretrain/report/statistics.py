@@ -176,7 +176,7 @@ def ratio_bounds(
 
     The ratios r with (mean(a) - r mean(b))**2 <= t**2 s(a - r b)**2 / n, where a and b are the values of n
     pairs, s is the standard deviation and t the quantile of Student's t with n - 1 degrees of freedom. None
-    below two pairs, and if the mean of the denominators cannot be told from zero: there is no interval then.
+    below two pairs, and if zero is a plausible mean of the denominators: there is no interval then.
 
     Source: Fieller (1954), Some problems in interval estimation.
     """
