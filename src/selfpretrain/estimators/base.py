@@ -487,7 +487,8 @@ class SequenceEstimator(EstimatorSettings):
             leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
             for c in simple
         ]
-        others += _averages(network, leaderboard.ranked(others))
+        if simple and self.predictor_.output != "softmax per position":
+            others.append(self._average(network, simple))
         ranked = leaderboard.ranked([network, *others])
         kept = leaderboard.chosen(ranked)
         self.averaged_ = isinstance(kept.model, AveragePredictor)
@@ -499,6 +500,19 @@ class SequenceEstimator(EstimatorSettings):
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
             write_line(leaderboard.text(self.leaderboard_, kept.name))
+
+    def _average(
+        self, network: leaderboard.Candidate, simple: list[SimpleCandidate]
+    ) -> leaderboard.Candidate:
+        """Return the average of the network and the best simple method."""
+        best = max(simple, key=lambda each: leaderboard.score(each.model.output, each.answers))
+        return leaderboard.Candidate(
+            f"average of {network.name} and {best.model.name}",
+            AveragePredictor(self.predictor_, best.model),
+            average_answers(network.answers, best.answers),
+            network.seconds + best.seconds,
+            network.parameters + best.model.parameters,
+        )
 
     def _embed_unseen(self, task: Task) -> None:
         if self.alphabet_ is not None:
@@ -526,26 +540,6 @@ class SequenceEstimator(EstimatorSettings):
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""
-
-
-def _averages(
-    network: leaderboard.Candidate, simple: list[leaderboard.Candidate]
-) -> list[leaderboard.Candidate]:
-    """Return the average of the network and the best simple method; nothing for labels of positions."""
-    if not simple or network.model.output == "softmax per position":
-        return []
-    best = simple[0]
-    assert isinstance(network.model, Predictor)
-    assert isinstance(best.model, SimplePredictor)
-    return [
-        leaderboard.Candidate(
-            f"average of {network.name} and {best.name}",
-            AveragePredictor(network.model, best.model),
-            average_answers(network.answers, best.answers),
-            network.seconds + best.seconds,
-            network.parameters + best.parameters,
-        )
-    ]
 
 
 def _labelled(examples: SequenceDataset) -> SequenceDataset:
