@@ -31,8 +31,6 @@ KEPT = HERE / "sequential.json"
 PAGE = DOCS / "sequential.md"
 STUDIES = ("amos-table-1-small", "amos-table-9-small")
 DEMO = DOCS / "demo" / "repetitions.tsv"
-REPETITIONS = 11
-"""Rows of that table when the designs were simulated; later ones are left out until they are again."""
 DATA = {
     "Pathfinder (paths)": "paths", "Text (stdlib)": "text", "Image (image-patches)": "pictures",
     "Image (digits)": "digits",
@@ -76,7 +74,7 @@ def study_settings() -> list[dict[str, Any]]:
 
 def demo_differences() -> NDArray[np.float64]:
     """Return the single differences of the demonstration, in points."""
-    head, *lines = DEMO.read_text(encoding="utf-8").splitlines()[: 1 + REPETITIONS]
+    head, *lines = DEMO.read_text(encoding="utf-8").splitlines()
     places = [head.split("\t").index(name) for name in ("SPT by seed", "matched by seed")]
     ours, theirs = (
         np.concatenate([np.array(line.split("\t")[at].split(), float) for line in lines]) for at in places

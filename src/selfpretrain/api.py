@@ -310,7 +310,8 @@ def fit_to_time_limit(
 
 def _run(planned: PlannedExperiment, workspace: Workspace) -> ExperimentFolder:
     """Train the missing stages; budgets are counted by this process, not taken from earlier runs."""
-    request, experiment = planned.request, planned.experiment
+    request = planned.request
+    experiment = planned.experiment
     if "recalled" in planned.planner.sources:
         experiment = request.experiment()
         restore_kept(request, experiment, workspace)

@@ -61,7 +61,8 @@ def with_setting(thing: Any, path: str, text: str) -> Any:
 def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the path and value of every field of a spec and of the specs nested in it."""
     for field in dataclasses.fields(thing):
-        value, inner = getattr(thing, field.name), f"{path}.{field.name}" if path else field.name
+        value = getattr(thing, field.name)
+        inner = f"{path}.{field.name}" if path else field.name
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             yield from settings_of(value, inner)
         else:

@@ -99,7 +99,8 @@ def make(task: TaskName, settings: Set = None, data_root: DataRoot = None, quiet
     from ..system.events import format_duration
     from ..tasks.common.stored import Prepared
 
-    wanted, begin = _task(task, settings), time.monotonic()
+    wanted = _task(task, settings)
+    begin = time.monotonic()
     if not isinstance(wanted, Prepared):
         say(f"{task}: nothing to prepare, its examples are made or read when they are used")
         return
@@ -125,7 +126,8 @@ def show(
     from ..tasks.inspect import preview_figure, preview_terminal
     from ..tasks.inspect.preview import preview
 
-    wanted, chosen = _task(task, settings), _split(split)
+    wanted = _task(task, settings)
+    chosen = _split(split)
     with resumable(), show_progress(quiet):
         view = preview(wanted, chosen, number)
     if out is None:
@@ -147,7 +149,8 @@ def check(
     """Check for leaks between splits, suspicious labels and values, changed files; exit code 1 on errors."""
     from ..tasks.inspect.checks import check_data
 
-    wanted, found = _task(task, settings), []
+    wanted = _task(task, settings)
+    found = []
     with resumable(), show_progress(quiet):
         found = list(check_data(wanted, simple))
     wrong = any(finding.level == "wrong" for finding in found)
@@ -168,7 +171,8 @@ def verify(
     """Read every file of prepared and imported data and compare hashes; exit code 1 if one is damaged."""
     from ..data.store import open_dataset, stored_datasets
 
-    places, wrong = stored_datasets(name), 0
+    places = stored_datasets(name)
+    wrong = 0
     if not places:
         raise DataError(
             f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"

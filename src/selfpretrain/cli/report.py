@@ -22,7 +22,8 @@ def report(
     """Write tables and report pages again from the results on disk, without training."""
     from ..report import analysis, page, results
 
-    folders, made = results.experiments(runs), []
+    folders = results.experiments(runs)
+    made = []
     for folder in folders:
         found = analysis.analyse(results.read(folder))
         page.write(folder, found)

@@ -41,10 +41,13 @@ def verify(folder: Runs) -> None:
     """Read every file and compare hashes, recipes and scores; exit code 1 if something is wrong."""
     from ..runner.verify import verify
 
-    console, fine, wrong = Console(), 0, 0
+    console = Console()
+    fine = 0
+    wrong = 0
     for _, found in verify(folder):
         bad = sum(finding.level == "wrong" for finding in found)
-        fine, wrong = fine + (not bad), wrong + bad
+        fine += not bad
+        wrong += bad
         for finding in found:
             say(f"{finding.level}  {finding.said}")
     console.print(f"{fine} stages, studies and caches are fine, {wrong} files are not")
@@ -61,9 +64,11 @@ def gc(
 
     found = status.unused_stages(folder)
     gone = status.delete(found) if delete else found
-    size, count = 0, 0
+    size = 0
+    count = 0
     for stage, of_stage in gone:
         say(f"{of_stage / 1e6:9.1f} MB  {stage.path.name}")
-        size, count = size + of_stage, count + 1
+        size += of_stage
+        count += 1
     what = "deleted" if delete else "; --delete deletes them"
     Console().print(f"{count} stages, {size / 1e6:.1f} MB {what}")

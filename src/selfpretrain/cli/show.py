@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH, SHOWN = 48, 6
-"""Width of a sparkline in characters; maximum number of names shown of a list."""
+WIDTH = 48
+"""Width of a sparkline in characters."""
+SHOWN = 6
+"""Most names shown of a list."""
 COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
 
 
@@ -111,12 +113,14 @@ def _result(provenance: "Provenance") -> Iterator[tuple[str, str]]:
     if not provenance.result:
         yield "state", "not finished"
     else:
-        result, cost = provenance.result, provenance.result["cost"]
+        result = provenance.result
+        cost = provenance.result["cost"]
         for split, scores in result["scores"].items():
             yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
         yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
-        flops, time = format.flops(cost["flops"]), format_duration(cost["seconds"])
+        flops = format.flops(cost["flops"])
+        time = format_duration(cost["seconds"])
         yield "cost", f"{flops}, {time}, {cost['parameters']:,} parameters"
     for kind, what in (("train", "loss"), ("val", "score")):
         values = [float(line.get(what, math.nan)) for line in provenance.curve if line["kind"] == kind]
@@ -199,7 +203,8 @@ def sparkline(values: list[float], width: int = WIDTH) -> str:
     count = min(width, len(values))
     edges = [len(values) * i // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    low, high = min(means), max(means)
+    low = min(means)
+    high = max(means)
     span = (high - low) or 1.0
     return "".join(BARS[min(len(BARS) - 1, int((mean - low) / span * len(BARS)))] for mean in means)
 

@@ -18,7 +18,8 @@ from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 
 Kind = Literal["auto", "text", "tokens", "values"]
-BYTES, MOST_TOKENS = 256, 1 << 24
+BYTES = 256
+MOST_TOKENS = 1 << 24
 NAMED = 3
 """Most rows named in an error message."""
 NOTHING = "there is no sequence"

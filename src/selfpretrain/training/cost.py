@@ -37,10 +37,11 @@ SPEED = 2.5e10
 """Assumed FLOP/s of a small network on one CPU core, a guess for estimates without a measurement."""
 UTILISATION = 0.05
 """Assumed utilisation of a GPU, as a share of its peak."""
-TOLERANCE, MIN_DEPTH, MAX_DEPTH = 0.005, 2, 7
-"""Relative tolerance of the linear interpolation between two lengths; minimum and maximum bisection depth.
-
-FLOPs of batches with unequal lengths are counted at 5 to 129 lengths."""
+TOLERANCE = 0.005
+"""Relative tolerance of the linear interpolation of FLOPs between two lengths."""
+MIN_DEPTH = 2
+MAX_DEPTH = 7
+"""Most bisections of the range of lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
 SAMPLED = 16
 """Number of batches from which the mean number of predicted positions is estimated."""
 FITTED = (128, 256, 512)
@@ -180,8 +181,11 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
 
 def seconds_per_step(recipe: Recipe) -> float:
     """Measure the wall-clock seconds of a forward and backward pass over a batch on the CPU."""
-    stage, form, data = recipe.last, recipe.task_of(recipe.last).form, training_data(recipe)
-    order, network = BatchSampler(data.longest, stage.batch, recipe.seed), _network(recipe)
+    stage = recipe.last
+    form = recipe.task_of(recipe.last).form
+    data = training_data(recipe)
+    order = BatchSampler(data.longest, stage.batch, recipe.seed)
+    network = _network(recipe)
     start = time.perf_counter()
     for step in (0, 1, 2):
         if step == 1:  # the first pass warms up
@@ -247,7 +251,8 @@ def _flops_of_unequal_lengths(
     FLOPs of the head at predicted positions are counted separately, by the number of such positions in real
     batches: a few short sequences may have none, or twice the average.
     """
-    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    objective = recipe.last.objective
+    form = recipe.task_of(recipe.last).form
     per_step = _answers_per_step(recipe, data, order)
     each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width) if per_step else 0.0
 
@@ -295,7 +300,8 @@ def _once_and_twice(data: SequenceDataset, length: int) -> tuple[torch.Tensor, t
 
 def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean number of predicted positions per batch; 0 without predictions per position."""
-    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    objective = recipe.last.objective
+    form = recipe.task_of(recipe.last).form
     predicted = real = 0
     for step in np.linspace(0, order.per_epoch - 1, SAMPLED).astype(int).tolist():
         batch = data.batch(order.rows(step))
@@ -374,7 +380,8 @@ def _passes(recipe: Recipe) -> str:
 
 def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torch.Tensor) -> float:
     """Return the FLOPs of a pass over some rows; cached by model, objective and sizes."""
-    objective, form = recipe.last.objective, recipe.task_of(recipe.last).form
+    objective = recipe.last.objective
+    form = recipe.task_of(recipe.last).form
     targets = objective.make_targets(data.batch(rows), form, generator("cost"))
     outputs = None if targets.loss_mask is None else int(targets.loss_mask.sum())
     sizes = (targets.batch.inputs.shape, targets.batch.padding_mask is None, targets.masked is None, outputs)

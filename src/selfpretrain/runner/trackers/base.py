@@ -118,7 +118,8 @@ def _harmless(tracker: Tracker, log_event: Listener) -> Listener:
             log_event(event)
         except Exception as error:  # a broken tracker must not stop training
             failed = True
-            name, reason = type(tracker).__name__, " ".join(str(error).split())[:200]
+            name = type(tracker).__name__
+            reason = " ".join(str(error).split())[:200]
             warnings.warn(f"tracker {name} failed and stops logging: {reason}", stacklevel=2)
 
     return log_unless_failed
