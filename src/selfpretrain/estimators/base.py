@@ -487,7 +487,7 @@ class SequenceEstimator(EstimatorSettings):
             leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
             for c in simple
         ]
-        if simple and self.predictor_.output != "softmax per position":
+        if simple:
             others.append(self._average(network, simple))
         ranked = leaderboard.ranked([network, *others])
         kept = leaderboard.chosen(ranked)
