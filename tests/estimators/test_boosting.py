@@ -8,7 +8,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor
 from selfpretrain.data.spec import Classes, ClassSets, Reals
 from selfpretrain.estimators import boosting
-from selfpretrain.estimators.boosting import Boosted, fit_boosted
+from selfpretrain.estimators.boosting import BoostedTrees, fit_boosted
 from selfpretrain.estimators.linear import NEVER
 
 RANDOM = np.random.RandomState(0)
@@ -60,11 +60,11 @@ def test_sets_of_classes_have_a_logit_each():
 def test_saved_trees_are_the_same_and_damaged_ones_are_refused():
     model = fit_boosted(X, (X[:, 0] > 0).astype(int), WEIGHTS, Classes(names(2)), 2)
     state = model.state()
-    assert (Boosted.load(state, 2).scores(X) == model.scores(X)).all()
+    assert (BoostedTrees.load(state, 2).scores(X) == model.scores(X)).all()
     with pytest.raises(ValueError, match="for 3 outputs"):
-        Boosted.load(state, 3)
+        BoostedTrees.load(state, 3)
     with pytest.raises(ValueError, match="not after it"):
-        Boosted.load(state | {"left": torch.zeros_like(state["left"])}, 2)
+        BoostedTrees.load(state | {"left": torch.zeros_like(state["left"])}, 2)
 
 
 def test_labels_that_follow_a_clock_are_kept_with_trees_and_saved(tmp_path):

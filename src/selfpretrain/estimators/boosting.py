@@ -23,7 +23,7 @@ NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bi
 
 
 @dataclass(frozen=True)
-class Boosted:
+class BoostedTrees:
     """Scores of every output: its bias, and the sum of the answers of its trees.
 
     Args:
@@ -70,7 +70,7 @@ class Boosted:
         return {name: torch.from_numpy(getattr(self, name)) for name in NAMES}
 
     @classmethod
-    def load(cls, state: State, outputs: int) -> "Boosted":
+    def load(cls, state: State, outputs: int) -> "BoostedTrees":
         """Return the model of ``state()``.
 
         Raises:
@@ -88,7 +88,9 @@ class Boosted:
         return found
 
 
-def fit_boosted(x: np.ndarray, y: np.ndarray, weights: np.ndarray, target: Target, depth: int) -> Boosted:
+def fit_boosted(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, target: Target, depth: int
+) -> BoostedTrees:
     """Fit gradient boosting with log loss to classes, or with squared error to numbers.
 
     Args:
@@ -128,7 +130,7 @@ def _classifier(
     return model, [int(outputs[each]) for each in columns]
 
 
-def _joined(models: list[tuple[Any, list[int]]], bias: np.ndarray, scale: float = 1.0) -> Boosted:
+def _joined(models: list[tuple[Any, list[int]]], bias: np.ndarray, scale: float = 1.0) -> BoostedTrees:
     """Return the trees of some models as arrays, with answers multiplied by a scale."""
     trees = [
         (each.tree_, output)
@@ -144,7 +146,7 @@ def _joined(models: list[tuple[Any, list[int]]], bias: np.ndarray, scale: float 
         parts = [getattr(tree, name).reshape(tree.node_count).astype(kind) for tree, _ in trees]
         return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
 
-    return Boosted(
+    return BoostedTrees(
         of("feature", np.int64),
         of("threshold", np.float64),
         of("children_left", np.int64) + shift,

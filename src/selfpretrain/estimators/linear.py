@@ -17,7 +17,7 @@ ITERATIONS = 200
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearModel:
     """Scores of every output: x @ coef + bias."""
 
     coef: np.ndarray  # (features, K)
@@ -39,7 +39,7 @@ class Linear:
         return {"coef": torch.from_numpy(self.coef), "bias": torch.from_numpy(self.bias)}
 
     @classmethod
-    def load(cls, state: State, outputs: int) -> "Linear":
+    def load(cls, state: State, outputs: int) -> "LinearModel":
         """Return the model of ``state()``.
 
         Raises:
@@ -52,7 +52,7 @@ class Linear:
         return cls(coef, bias)
 
 
-def fit_linear(x: Matrix, y: np.ndarray, weights: np.ndarray, target: Target, strength: float) -> Linear:
+def fit_linear(x: Matrix, y: np.ndarray, weights: np.ndarray, target: Target, strength: float) -> LinearModel:
     """Fit logistic regression to classes, or ridge regression to numbers.
 
     Args:
@@ -63,27 +63,27 @@ def fit_linear(x: Matrix, y: np.ndarray, weights: np.ndarray, target: Target, st
     if isinstance(target, Reals):
         ridge = Ridge(alpha=1 / strength).fit(x, (y - target.centre) / target.spread, weights)
         coef = ridge.coef_.reshape(-1, 1) * target.spread
-        return Linear(coef, np.array([ridge.intercept_ * target.spread + target.centre]))
+        return LinearModel(coef, np.array([ridge.intercept_ * target.spread + target.centre]))
     if not isinstance(target, ClassSets):
         return _logistic(x, y, weights, target.outputs, strength)
     columns = [_logistic(x, y[:, k], weights[:, k], 2, strength) for k in range(target.outputs)]
     coef = np.stack([each.coef[:, 1] - each.coef[:, 0] for each in columns], axis=1)
-    return Linear(coef, np.array([each.bias[1] - each.bias[0] for each in columns]))
+    return LinearModel(coef, np.array([each.bias[1] - each.bias[0] for each in columns]))
 
 
-def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, strength: float) -> Linear:
+def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, strength: float) -> LinearModel:
     """Fit logistic regression, also if classes are missing."""
     coef = np.zeros((x.shape[1], classes))
     bias = np.full(classes, NEVER)
     present = np.unique(y)
     if len(present) == 1:
         bias[present[0]] = 0.0
-        return Linear(coef, bias)
+        return LinearModel(coef, bias)
     model = LogisticRegression(C=strength, max_iter=ITERATIONS).fit(x, y, weights)
     if len(present) == 2:  # one column: the logit of the second class against the first
         bias[present] = 0.0, model.intercept_[0]
         coef[:, present[1]] = model.coef_[0]
-        return Linear(coef, bias)
+        return LinearModel(coef, bias)
     bias[present] = model.intercept_
     coef[:, present] = model.coef_.T
-    return Linear(coef, bias)
+    return LinearModel(coef, bias)

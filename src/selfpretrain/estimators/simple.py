@@ -23,8 +23,8 @@ from ..data.spec import ClassSets, PositionClasses, Reals, SequenceSpec, Tokens
 from ..system.files import Json
 from ..tasks.inspect.baselines import LOGISTIC, LOGISTIC_NGRAMS, LOGISTIC_SEVERAL, POSITIONS, RIDGE
 from ..tasks.inspect.features import PIXELS, ROCKET_WORK, Matrix
-from .boosting import Boosted, fit_boosted
-from .linear import Linear, fit_linear
+from .boosting import BoostedTrees, fit_boosted
+from .linear import LinearModel, fit_linear
 from .predictor import OUTPUTS, Output
 from .simple_features import (
     KINDS,
@@ -55,7 +55,9 @@ SHORTEST_FOR_KERNELS = 9
 """Fewest positions for kernels of nine weights."""
 DEPTHS = (2, 5)
 """Depths of boosted trees to try."""
-MODELS: dict[str, type[Linear] | type[Boosted]] = {each.kind: each for each in (Linear, Boosted)}
+MODELS: dict[str, type[LinearModel] | type[BoostedTrees]] = {
+    each.kind: each for each in (LinearModel, BoostedTrees)
+}
 
 Answers = tuple[np.ndarray, ...]
 """True values and outputs, as the metrics of an estimator take them; one row per example."""
@@ -78,12 +80,12 @@ class SimplePredictor:
 
     form: SequenceSpec
     features: Features
-    model: Linear | Boosted
+    model: LinearModel | BoostedTrees
 
     @property
     def name(self) -> str:
         """What it is, e.g. "logistic regression on 1-4-grams"."""
-        if isinstance(self.model, Boosted):
+        if isinstance(self.model, BoostedTrees):
             return f"boosted trees on {self.features.name}"
         kind = "ridge" if isinstance(self.form.target, Reals) else "logistic"
         return f"{kind} regression on {self.features.name}"
