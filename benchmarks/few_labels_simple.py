@@ -35,7 +35,7 @@ class Simple:
     """A fitted simple method: its score on validation, its predictions, and whether it used all sequences."""
 
     name: str
-    validation: float
+    validation: tuple[float, float]
     predictions: list[Any]
     seconds: float
     unlabelled: bool
@@ -88,9 +88,9 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
     held = fold_data(data, reader.random_state)  # referenced until the end: tasks find them by their digests
     folds = [in_memory_task(each) for each in held] or [reader.task_]
     pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
-    score = partial(leaderboard.score, reader.predictor_.output)
+    quality = partial(leaderboard.quality, reader.predictor_.output)
     everything = reader.task_.load("train")
-    methods = SimpleMethods(data.form, pairs, everything, leaderboard.answers, score)
+    methods = SimpleMethods(data.form, pairs, everything, leaderboard.answers, quality)
     labelled = data.whole.take(torch.from_numpy(np.flatnonzero(np.isin(data.split, (0, 1)))))
     labelled = _labelled(labelled)
     found = []
@@ -102,7 +102,7 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
         seconds = time.process_time() - start
         unlabelled = isinstance(candidate.model.features, Latent | Cohesion)
         predicted = _predictions(reader, candidate.model, Z)
-        found.append(Simple(candidate.model.name, score(candidate.answers), predicted, seconds, unlabelled))
+        found.append(Simple(candidate.model.name, quality(candidate.answers), predicted, seconds, unlabelled))
     return found
 
 

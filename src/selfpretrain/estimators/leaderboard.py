@@ -19,6 +19,8 @@ METRICS: dict[Output, str] = {
     "softmax per position": "accuracy",
 }
 """Kind of output -> metric of the leaderboard."""
+SMALLEST = 1e-6
+"""Least probability in the log loss: one example is not to decide alone."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,19 @@ def score(output: Output, found: Answers) -> float:
     return _metric(output, *_counted(output, found))
 
 
+def quality(output: Output, found: Answers) -> tuple[float, float]:
+    """Return the metric of the leaderboard and, for equal ones, minus the log loss; larger is better."""
+    y_true, outputs = found
+    if output == "number":
+        return score(output, found), 0.0
+    if output == "sigmoid":
+        chosen = np.where(y_true > 0, outputs, 1 - outputs)
+    else:
+        known = y_true >= 0
+        chosen = np.take_along_axis(outputs[known], y_true[known][:, None].astype(np.int64), axis=1)
+    return score(output, found), float(np.log(chosen.clip(SMALLEST)).mean()) if chosen.size else 0.0
+
+
 def _counted(output: Output, found: Answers) -> Answers:
     """Return answers as ``_metric`` takes them: of positions how many are right and known in each example."""
     if output != "softmax per position":
@@ -73,8 +88,11 @@ def _metric(output: Output, y_true: np.ndarray, outputs: np.ndarray) -> float:
 
 
 def ranked(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the candidates, the best first; of equal ones, that with fewer parameters."""
-    return sorted(candidates, key=lambda each: (-score(each.model.output, each.answers), each.parameters))
+    """Return the candidates, the best first; of equal scores that with the smaller log loss.
+
+    Validation is often perfect for several methods where labels are few.
+    """
+    return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
 
 
 def chosen(order: list[Candidate], draws: int = 200) -> Candidate:

@@ -155,7 +155,7 @@ class SimpleMethods:
     Args:
         everything: all training sequences, labelled or not.
         answer: returns the ``Answers`` of a model on labelled examples.
-        score: returns the score of answers, larger is better.
+        quality: returns the score of answers and, for equal ones, a second one; larger is better.
         class_weights: (K,) weights of classes in the loss; empty: equal weights.
     """
 
@@ -163,7 +163,7 @@ class SimpleMethods:
     folds: Folds
     everything: SequenceDataset
     answer: Callable[[Any, SequenceDataset], Answers]
-    score: Callable[[Answers], float]
+    quality: Callable[[Answers], tuple[float, float]]
     class_weights: tuple[float, ...] = ()
 
     def candidates(self, labelled: SequenceDataset, until: float) -> list[SimpleCandidate]:
@@ -193,7 +193,7 @@ class SimpleMethods:
             setting: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
             for setting, each in answers.items()
         }
-        best = max(joined, key=lambda setting: self.score(joined[setting]))  # the first of equal ones
+        best = max(joined, key=lambda setting: self.quality(joined[setting]))
         features, train, x = self._features(method, labelled)
         model = self._fit(features, x, train, best, method.boosted)
         return SimpleCandidate(model, joined[best], time.monotonic() - start)
