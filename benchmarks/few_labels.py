@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from few_labels_data import SETS, Data, Examples, fetch
-from few_labels_simple import Simple, boosted_notes, simple_methods
+from few_labels_simple import Simple, simple_methods
 from speed import Table, put
 
 from selfpretrain.report.format import NONE
@@ -96,8 +96,6 @@ def chosen_simple(data: Data, parts: Parts, number: int, seed: int) -> dict[str,
     X, y, Z, _ = parts
     reader = data.make(random_state=seed, scale="smoke").fit(X, y)  # reads sequences; its network is not used
     methods = simple_methods(reader, Z)
-    if data.name == "tunes":
-        methods.append(boosted_notes(X[:number], y[:number], Z))
     found = {}
     for name, unlabelled in (("simple", False), ("simple, all sequences", True)):
         found[name] = max((m for m in methods if m.unlabelled == unlabelled), key=lambda m: m.validation)

@@ -19,6 +19,7 @@ from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
 from selfpretrain.estimators.alphabet import ETX, STX
 from selfpretrain.estimators.averaging import AveragePredictor, average_answers
+from selfpretrain.estimators.linear import LinearModel
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.estimators.simple_features import Ends, NGrams, Windows
@@ -193,7 +194,7 @@ def test_an_average_is_kept_where_two_err_on_different_examples():
     y = np.arange(200) % 2
     right = np.eye(2)[y]
     network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
-    simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
+    simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
     # Each is sure of what it gets right, and unsure where it is wrong: in the first or in the last fifth.
     wrong = 0.45 * right + 0.55 * (1 - right)
     first = np.arange(200)[:, None] < 40
@@ -333,7 +334,7 @@ def test_a_network_is_kept_only_if_it_is_clearly_better():
         return leaderboard.Candidate("", model, (y, np.eye(2)[hits]), 1.0, 1)
 
     network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
-    simple = SimplePredictor(network.form, Ends(), np.zeros((1, 2)), np.zeros(2))
+    simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
     for right, expected in ((150, simple), (155, simple), (175, network)):
         # They are wrong about different examples, the first ones and the last ones.
         pair = candidate(network, right, np.arange(200)[::-1]), candidate(simple, 150, np.arange(200))

@@ -466,8 +466,8 @@ class SequenceEstimator(EstimatorSettings):
         output = OUTPUTS[form.target.kind]
         objective = self._objective(task)
         weights = getattr(objective, "weights", ())
-        score = partial(leaderboard.score, output)
-        fitting = SimpleMethods(form, pairs, task.load("train"), leaderboard.answers, score, weights)
+        quality = partial(leaderboard.quality, output)
+        fitting = SimpleMethods(form, pairs, task.load("train"), leaderboard.answers, quality, weights)
         whole = _labelled(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()
@@ -487,7 +487,7 @@ class SequenceEstimator(EstimatorSettings):
             leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
             for c in simple
         ]
-        if simple and self.predictor_.output != "softmax per position":
+        if simple:
             others.append(self._average(network, simple))
         ranked = leaderboard.ranked([network, *others])
         kept = leaderboard.chosen(ranked)
@@ -505,7 +505,7 @@ class SequenceEstimator(EstimatorSettings):
         self, network: leaderboard.Candidate, simple: list[SimpleCandidate]
     ) -> leaderboard.Candidate:
         """Return the average of the network and the best simple method."""
-        best = max(simple, key=lambda each: leaderboard.score(each.model.output, each.answers))
+        best = max(simple, key=lambda each: leaderboard.quality(each.model.output, each.answers))
         return leaderboard.Candidate(
             f"average of {network.name} and {best.model.name}",
             AveragePredictor(self.predictor_, best.model),

@@ -9,7 +9,7 @@ from ..data.dataset import SequenceDataset
 from ..system.files import Json
 from .averaging import Answering
 from .predictor import Output
-from .scores import bootstrap, position_counts
+from .scores import bootstrap
 from .simple import Answers, SimplePredictor
 
 METRICS: dict[Output, str] = {
@@ -19,6 +19,8 @@ METRICS: dict[Output, str] = {
     "softmax per position": "accuracy",
 }
 """Kind of output -> metric of the leaderboard."""
+SMALLEST = 1e-6
+"""Least probability in the log loss: one example is not to decide alone."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,50 @@ class Candidate:
 
 
 def answers(model: Answering, examples: SequenceDataset) -> Answers:
-    """Return true values and outputs on labelled examples, as the metrics of the estimators take them."""
+    """Return true values and outputs on labelled examples: of positions (n, L) and (n, L, K), padded."""
     targets = examples.targets.numpy()
     if model.output == "softmax per position":
-        return position_counts(targets, model.position_probabilities(examples))
+        padded = np.zeros((*targets.shape, model.form.target.outputs), dtype=np.float32)
+        for row, of_sequence in enumerate(model.position_probabilities(examples)):
+            padded[row, : len(of_sequence)] = of_sequence
+        return targets, padded
     outputs = model.probabilities(examples)
     return (targets.astype(np.float64), outputs[:, 0]) if model.output == "number" else (targets, outputs)
 
 
 def score(output: Output, found: Answers) -> float:
     """Return the metric of the leaderboard; -inf where it is not defined."""
+    return _metric(output, *_counted(output, found))
+
+
+def quality(output: Output, found: Answers) -> tuple[float, float]:
+    """Return the metric of the leaderboard and, for equal ones, minus the log loss; larger is better."""
     y_true, outputs = found
+    if output == "number":
+        return score(output, found), 0.0
+    if output == "sigmoid":
+        chosen = np.where(y_true > 0, outputs, 1 - outputs)
+    else:
+        known = y_true >= 0
+        chosen = np.take_along_axis(outputs[known], y_true[known][:, None].astype(np.int64), axis=1)
+    return score(output, found), float(np.log(chosen.clip(SMALLEST)).mean()) if chosen.size else 0.0
+
+
+def _counted(output: Output, found: Answers) -> Answers:
+    """Return answers as ``_metric`` takes them: of positions how many are right and known in each example."""
+    if output != "softmax per position":
+        return found
+    y_true, outputs = found
+    known = y_true >= 0
+    return ((outputs.argmax(2) == y_true) & known).sum(1), known.sum(1)
+
+
+def _metric(output: Output, y_true: np.ndarray, outputs: np.ndarray) -> float:
+    """Return the metric of true values and outputs; of positions, of how many are right and known."""
     if output == "softmax":
         return float((y_true == outputs.argmax(1)).mean())
     if output == "softmax per position":
-        actual, _, hits = y_true.sum(0)
-        return float(hits.sum() / max(1, actual.sum()))
+        return float(y_true.sum() / max(1, outputs.sum()))
     if output == "sigmoid":
         predicted = outputs > 0.5
         total = predicted.sum() + (y_true > 0).sum()
@@ -58,8 +88,11 @@ def score(output: Output, found: Answers) -> float:
 
 
 def ranked(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the candidates, the best first; of equal ones, that with fewer parameters."""
-    return sorted(candidates, key=lambda each: (-score(each.model.output, each.answers), each.parameters))
+    """Return the candidates, the best first; of equal scores that with the smaller log loss.
+
+    Validation is often perfect for several methods where labels are few.
+    """
+    return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
 
 
 def chosen(order: list[Candidate], draws: int = 200) -> Candidate:
@@ -73,12 +106,12 @@ def chosen(order: list[Candidate], draws: int = 200) -> Candidate:
     simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
     random = np.random.RandomState(0)
     n = len(best.answers[0])
+    output = best.model.output
+    counted = [_counted(output, each.answers) for each in (best, simple)]
     differences = []
     for _ in range(draws):
         drawn = random.randint(n, size=n)
-        above, below = (
-            score(each.model.output, tuple(part[drawn] for part in each.answers)) for each in (best, simple)
-        )
+        above, below = (_metric(output, *(part[drawn] for part in each)) for each in counted)
         differences.append(above - below)
     gap = score(best.model.output, best.answers) - score(simple.model.output, simple.answers)
     return best if gap > np.std(differences) else simple
@@ -93,9 +126,9 @@ def _row(candidate: Candidate, draws: int) -> Json:
     output = candidate.model.output
 
     def measures(*drawn: Any) -> dict[str, float]:
-        return {"score": score(output, drawn)}
+        return {"score": _metric(output, *drawn)}
 
-    found = bootstrap(measures, candidate.answers, None, draws)["score"]
+    found = bootstrap(measures, _counted(output, candidate.answers), None, draws)["score"]
     return {
         "name": candidate.name,
         "metric": METRICS[output],

@@ -82,8 +82,7 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
     content = _content(estimator) | {"weights": place.save(WEIGHTS, tensors)}
     if simple := estimator.simple_:
         digest = place.save(SIMPLE, simple.tensors())
-        content["simple"] = {"features": simple.features.name, "weights": digest}
-        content["simple"]["averaged"] = estimator.averaged_
+        content["simple"] = simple.about() | {"weights": digest, "averaged": estimator.averaged_}
     place.write(FILE, content)
     write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):

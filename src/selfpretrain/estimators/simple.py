@@ -1,7 +1,8 @@
-"""Simple methods as candidates of ``fit``: linear models on features of sequences.
+"""Simple methods as candidates of ``fit``: linear models and boosted trees on features of sequences.
 
-They are scored on the same validation examples as networks. The strength of regularisation is chosen there,
-and the chosen model is fitted again on all labelled examples, those of validation included.
+They are scored on the same validation examples as networks. The strength of regularisation, or the depth of
+trees, is chosen there, and the chosen model is fitted again on all labelled examples, those of validation
+included.
 """
 
 import time
@@ -14,7 +15,6 @@ import numpy as np
 import torch
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -23,6 +23,8 @@ from ..data.spec import ClassSets, PositionClasses, Reals, SequenceSpec, Tokens
 from ..system.files import Json
 from ..tasks.inspect.baselines import LOGISTIC, LOGISTIC_NGRAMS, LOGISTIC_SEVERAL, POSITIONS, RIDGE
 from ..tasks.inspect.features import PIXELS, ROCKET_WORK, Matrix
+from .boosting import BoostedTrees, fit_boosted
+from .linear import LinearModel, fit_linear
 from .predictor import OUTPUTS, Output
 from .simple_features import (
     KINDS,
@@ -33,9 +35,12 @@ from .simple_features import (
     KernelShares,
     NGrams,
     Places,
+    Rhythm,
     State,
+    Statistics,
     Summary,
     SymbolFeatures,
+    Symbols,
     ValueWindows,
     Windows,
 )
@@ -44,12 +49,15 @@ MOST_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
 MOST_DENSE = 5_000
 """The same for numbers, of which every example has all."""
-NEVER = -30.0
-"""Logit of a class that no training example has."""
-ITERATIONS = 200
-"""Most iterations of logistic regression."""
+MOST_BOOSTED = 20_000
+"""Most rows times outputs of boosted trees: some seconds per fit."""
 SHORTEST_FOR_KERNELS = 9
 """Fewest positions for kernels of nine weights."""
+DEPTHS = (2, 5)
+"""Depths of boosted trees to try."""
+MODELS: dict[str, type[LinearModel] | type[BoostedTrees]] = {
+    each.kind: each for each in (LinearModel, BoostedTrees)
+}
 
 Answers = tuple[np.ndarray, ...]
 """True values and outputs, as the metrics of an estimator take them; one row per example."""
@@ -58,17 +66,27 @@ Folds = Sequence[tuple[SequenceDataset, SequenceDataset]]
 
 
 @dataclass(frozen=True)
+class Method:
+    """Features and the models to try: linear ones of several strengths, or trees of several depths."""
+
+    features: Callable[[], Features]
+    grid: Sequence[float | int]
+    boosted: bool = False
+
+
+@dataclass(frozen=True)
 class SimplePredictor:
-    """A linear model on features, with the methods of ``Predictor`` that predict."""
+    """A linear model or boosted trees on features, with the methods of ``Predictor`` that predict."""
 
     form: SequenceSpec
     features: Features
-    coef: np.ndarray  # (features, K)
-    bias: np.ndarray  # (K,)
+    model: LinearModel | BoostedTrees
 
     @property
     def name(self) -> str:
         """What it is, e.g. "logistic regression on 1-4-grams"."""
+        if isinstance(self.model, BoostedTrees):
+            return f"boosted trees on {self.features.name}"
         kind = "ridge" if isinstance(self.form.target, Reals) else "logistic"
         return f"{kind} regression on {self.features.name}"
 
@@ -80,11 +98,11 @@ class SimplePredictor:
     @property
     def parameters(self) -> int:
         """Number of weights."""
-        return self.coef.size + self.bias.size
+        return self.model.parameters
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
-        scores = np.asarray(self.features.transform(data) @ self.coef) + self.bias
+        scores = self.model.scores(self.features.transform(data))
         if self.output == "number":
             return scores
         return np.asarray(expit(scores) if self.output == "sigmoid" else softmax(scores, axis=1))
@@ -99,14 +117,18 @@ class SimplePredictor:
         rows = np.full(len(inputs), -1, dtype=np.int64)
         return torch.from_numpy(self.probabilities(SequenceDataset.from_array(inputs.numpy(), rows)))
 
+    def about(self) -> Json:
+        """Return the names of the features and of the kind of model."""
+        return {"features": self.features.name, "model": self.model.kind}
+
     def tensors(self) -> State:
-        """Return everything that ``load`` needs besides the name of the features."""
+        """Return everything that ``load`` needs besides ``about()``."""
         state = {f"features.{name}": tensor for name, tensor in self.features.state().items()}
-        return state | {"coef": torch.from_numpy(self.coef), "bias": torch.from_numpy(self.bias)}
+        return state | self.model.state()
 
     @classmethod
     def load(cls, form: SequenceSpec, about: Json, tensors: State) -> "SimplePredictor":
-        """Return the model of ``tensors()``; ``about`` holds the name of its features.
+        """Return the model of ``about()`` and ``tensors()``.
 
         Raises:
             ValueError: if the weights are not those of such a model.
@@ -114,11 +136,7 @@ class SimplePredictor:
         features = KINDS[about["features"]]()
         prefix = "features."
         features.load({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-        coef = tensors["coef"].numpy()
-        bias = tensors["bias"].numpy()
-        if coef.shape[1:] != (form.target.outputs,) or bias.shape != coef.shape[1:]:
-            raise ValueError(f"weights {coef.shape} and {bias.shape} for {form.target.outputs} outputs")
-        return cls(form, features, coef, bias)
+        return cls(form, features, MODELS[about["model"]].load(tensors, form.target.outputs))
 
 
 @dataclass(frozen=True)
@@ -137,7 +155,7 @@ class SimpleMethods:
     Args:
         everything: all training sequences, labelled or not.
         answer: returns the ``Answers`` of a model on labelled examples.
-        score: returns the score of answers, larger is better.
+        quality: returns the score of answers and, for equal ones, a second one; larger is better.
         class_weights: (K,) weights of classes in the loss; empty: equal weights.
     """
 
@@ -145,7 +163,7 @@ class SimpleMethods:
     folds: Folds
     everything: SequenceDataset
     answer: Callable[[Any, SequenceDataset], Answers]
-    score: Callable[[Answers], float]
+    quality: Callable[[Answers], tuple[float, float]]
     class_weights: tuple[float, ...] = ()
 
     def candidates(self, labelled: SequenceDataset, until: float) -> list[SimpleCandidate]:
@@ -157,123 +175,100 @@ class SimpleMethods:
         found = []
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
-            for make, strengths in suitable(self.form, labelled):
+            for method in suitable(self.form, labelled):
                 if time.monotonic() < until:
-                    found.append(self.candidate(make, strengths, labelled))
+                    found.append(self.candidate(method, labelled))
         return found
 
-    def candidate(
-        self, make: Callable[[], Features], strengths: Sequence[float], labelled: SequenceDataset
-    ) -> SimpleCandidate:
-        """Choose the strength on the folds, and fit one method on all labelled examples."""
+    def candidate(self, method: Method, labelled: SequenceDataset) -> SimpleCandidate:
+        """Choose one of the grid of a method on the folds, and fit it on all labelled examples."""
         start = time.monotonic()
-        answers: dict[float, list[Answers]] = {strength: [] for strength in strengths}
+        answers: dict[float | int, list[Answers]] = {setting: [] for setting in method.grid}
         for whole, val in self.folds:
-            features = make()
-            train = _at_most(features, whole)
-            features.measure(self.everything)
-            features.fit(train)
-            x = features.transform(train)
-            for strength in strengths:
-                model = self._fit(features, x, train, strength)
-                answers[strength].append(self.answer(model, val))
+            features, train, x = self._features(method, whole)
+            for setting in method.grid:
+                model = self._fit(features, x, train, setting, method.boosted)
+                answers[setting].append(self.answer(model, val))
         joined = {
-            strength: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
-            for strength, each in answers.items()
+            setting: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
+            for setting, each in answers.items()
         }
-        best = max(joined, key=lambda strength: self.score(joined[strength]))  # the first of equal ones
-        features = make()
-        labelled = _at_most(features, labelled)
-        features.measure(self.everything)
-        features.fit(labelled)
-        model = self._fit(features, features.transform(labelled), labelled, best)
+        best = max(joined, key=lambda setting: self.quality(joined[setting]))
+        features, train, x = self._features(method, labelled)
+        model = self._fit(features, x, train, best, method.boosted)
         return SimpleCandidate(model, joined[best], time.monotonic() - start)
 
+    def _features(
+        self, method: Method, examples: SequenceDataset
+    ) -> tuple[Features, SequenceDataset, Matrix]:
+        """Return fitted features, the examples that they are fitted on, and their matrix."""
+        features = method.features()
+        some = _at_most(features, examples)
+        features.measure(self.everything)
+        features.fit(some)
+        return features, some, features.transform(some)
+
     def _fit(
-        self, features: Features, x: Matrix, examples: SequenceDataset, strength: float
+        self, features: Features, x: Matrix, examples: SequenceDataset, setting: float | int, boosted: bool
     ) -> SimplePredictor:
+        target = self.form.target
         y, weights = _rows(self.form, examples)
-        if isinstance(self.form.target, PositionClasses):
+        if isinstance(target, PositionClasses):
             known = np.flatnonzero(y >= 0)
-            known = np.sort(np.random.RandomState(0).permutation(known)[:POSITIONS])
+            most = MOST_BOOSTED // target.outputs if boosted else POSITIONS
+            known = np.sort(np.random.RandomState(0).permutation(known)[:most])
             x = x[known]
             y = y[known]
             weights = weights[known]
-        coef, bias = self._linear(x, y, weights, strength)
-        return SimplePredictor(self.form, features, coef, bias)
+        weights = self._weighted(y, weights)
+        if boosted:
+            return SimplePredictor(self.form, features, fit_boosted(x, y, weights, target, int(setting)))
+        return SimplePredictor(self.form, features, fit_linear(x, y, weights, target, setting))
 
-    def _linear(
-        self, x: Matrix, y: np.ndarray, weights: np.ndarray, strength: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights (features, K) and biases (K,) of a linear model."""
-        target = self.form.target
-        if isinstance(target, Reals):
-            ridge = Ridge(alpha=1 / strength).fit(x, (y - target.centre) / target.spread, weights)
-            coef = ridge.coef_.reshape(-1, 1) * target.spread
-            return coef, np.array([ridge.intercept_ * target.spread + target.centre])
-        if isinstance(target, ClassSets):
-            positive = self.class_weights or (1.0,) * target.outputs
-            columns = [
-                _logistic(x, y[:, k], weights * np.where(y[:, k] > 0, positive[k], 1.0), 2, strength)
-                for k in range(target.outputs)
-            ]
-            coef = np.stack([each[:, 1] - each[:, 0] for each, _ in columns], axis=1)
-            return coef, np.array([bias[1] - bias[0] for _, bias in columns])
-        if self.class_weights:
-            weights = weights * np.array(self.class_weights)[y]
-        return _logistic(x, y, weights, target.outputs, strength)
+    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the weights of rows (n,), times those of their classes: of sets of classes (n, K)."""
+        if isinstance(self.form.target, ClassSets):
+            positive = np.array(self.class_weights or (1.0,) * self.form.target.outputs)
+            return weights[:, None] * np.where(y > 0, positive, 1.0)
+        return weights * np.array(self.class_weights)[y] if self.class_weights else weights
 
 
-def _logistic(
-    x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, strength: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (features, K) and biases (K,) of logistic regression, also if classes are missing."""
-    coef = np.zeros((x.shape[1], classes))
-    bias = np.full(classes, NEVER)
-    present = np.unique(y)
-    if len(present) == 1:
-        bias[present[0]] = 0.0
-        return coef, bias
-    model = LogisticRegression(C=strength, max_iter=ITERATIONS).fit(x, y, weights)
-    if len(present) == 2:  # one column: the logit of the second class against the first
-        bias[present] = 0.0, model.intercept_[0]
-        coef[:, present[1]] = model.coef_[0]
-        return coef, bias
-    bias[present] = model.intercept_
-    coef[:, present] = model.coef_.T
-    return coef, bias
-
-
-def suitable(
-    form: SequenceSpec, labelled: SequenceDataset
-) -> list[tuple[Callable[[], Features], Sequence[float]]]:
-    """Return the features that suit the data, and a grid of inverse regularisation strengths for each."""
+def suitable(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:
+    """Return the methods that suit the data."""
     if labelled.views > 1:  # pairs of sequences have no simple method here
         return []
+    if isinstance(form.target, PositionClasses):
+        return _of_positions(form, labelled)
     lengths = labelled.lengths[0]
     equal = int(lengths.min()) == int(lengths.max()) == form.length
-    tokens = isinstance(form.signal, Tokens)
-    several = isinstance(form.target, PositionClasses)
     reals = isinstance(form.target, Reals)
     strengths = [1 / alpha for alpha in reversed(RIDGE)] if reals else list(LOGISTIC)
-    if several:
-        around: list[type[Features]] = [Windows] if tokens else [ValueWindows]
-        if tokens and int(lengths.max()) > 1:
-            around.append(Cohesion)
-        return [(kind, LOGISTIC_SEVERAL) for kind in around]
+    boosted = len(labelled) * form.target.outputs <= MOST_BOOSTED
     if isinstance(form.signal, Tokens):
-        kinds: list[tuple[Callable[[], Features], Sequence[float]]] = [
-            (NGrams, strengths if reals else LOGISTIC_NGRAMS),
-            (Ends, strengths),
-        ]
-        return [*kinds, (Places, strengths)] if equal else kinds
-    kinds = [(Summary, strengths)]
+        found = [Method(NGrams, strengths if reals else LOGISTIC_NGRAMS), Method(Ends, strengths)]
+        if equal:
+            found.append(Method(Places, strengths))
+        if equal and boosted and form.length <= PIXELS:
+            found.append(Method(Symbols, DEPTHS, boosted=True))
+        return found
+    found = [Method(Summary, strengths)]
     if equal and form.length * form.signal.channels <= PIXELS:
-        kinds.append((FlatValues, strengths))
+        found.append(Method(FlatValues, strengths))
+    if boosted:
+        found.append(Method(Statistics, DEPTHS, boosted=True))
     total = int(lengths.sum())
     if form.length >= SHORTEST_FOR_KERNELS and total * 84 < ROCKET_WORK:
-        kinds.append((lambda: KernelShares(form.length, total), strengths[:3]))
-    return kinds
+        found.append(Method(lambda: KernelShares(form.length, total), strengths[:3]))
+    return found
+
+
+def _of_positions(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:
+    if not isinstance(form.signal, Tokens):
+        return [Method(ValueWindows, LOGISTIC_SEVERAL), Method(Rhythm, DEPTHS, boosted=True)]
+    found = [Method(Windows, LOGISTIC_SEVERAL)]
+    if int(labelled.lengths.max()) > 1:
+        found.append(Method(Cohesion, LOGISTIC_SEVERAL))
+    return [*found, Method(Rhythm, DEPTHS, boosted=True)]
 
 
 def _at_most(features: Features, examples: SequenceDataset) -> SequenceDataset:

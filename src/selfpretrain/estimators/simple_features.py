@@ -31,6 +31,15 @@ COHESION = ("information", "following 1", "following 2", "preceding 1", "precedi
 """Numbers that describe the boundary between two symbols."""
 BINS = 10
 """Bins of each of these numbers."""
+WIDE = 12
+"""Neighbours on either side of a position, for trees."""
+MOST_NEIGHBOURS = 200
+"""Most numbers of all of them: with several channels there are fewer."""
+CLOCKS = (2, 3, 4, 6, 8, 12, 16)
+"""Periods in which positions are counted."""
+BANDS = 4
+"""Octaves of frequency, from the highest down, of which the power is measured."""
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd multiplier that spreads codes over 64 bits: 2^64 divided by the golden ratio."""
 HALF = np.uint64(32)
@@ -340,6 +349,26 @@ class Summary(Numbers):
         return inspect_features.summary(examples)
 
 
+class Statistics(Numbers):
+    """Level, spread, shape and power of every channel, and the length of the sequence."""
+
+    name = "statistics of values"
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (n, 1 + 17 * channels)."""
+        return np.stack([_statistics(examples.sequence(row)) for row in range(len(examples))])
+
+
+class Symbols(Numbers):
+    """The number of the symbol at every place, for sequences of equal length."""
+
+    name = "symbols at their places, as numbers"
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (n, positions)."""
+        return examples.stack(0).numpy().astype(np.float64)
+
+
 class ValueWindows(Numbers):
     """The values around a position, zero beyond the ends of a sequence; one row per position."""
 
@@ -347,15 +376,23 @@ class ValueWindows(Numbers):
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (positions, (2 * AROUND + 1) * channels)."""
-        flat = _flat(examples).astype(np.float64)
-        owner = np.repeat(np.arange(len(examples)), examples.lengths[0].numpy())
-        padded = np.pad(flat, ((AROUND, AROUND), (0, 0)))
-        owners = np.pad(owner, AROUND, constant_values=-1)
-        parts = []
-        for offset in range(2 * AROUND + 1):
-            shifted = slice(offset, offset + len(flat))
-            parts.append(np.where((owners[shifted] == owner)[:, None], padded[shifted], 0.0))
-        return np.concatenate(parts, axis=1)
+        return _windows(examples, AROUND, 0.0)
+
+
+class Rhythm(Numbers):
+    """The symbols or values around a position, and its place from both ends and on clocks; one row each."""
+
+    name = "a wide window and the place of a position"
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (positions, features); -1 stands beyond the ends of a sequence."""
+        lengths = examples.lengths[0].numpy()
+        channels = int(np.prod(examples.sequence(0).shape[1:]))
+        around = max(1, min(WIDE, (MOST_NEIGHBOURS // channels - 1) // 2))
+        place = np.concatenate([np.arange(length) for length in lengths])
+        left = np.repeat(lengths, lengths) - place
+        clocks = [place % clock for clock in CLOCKS]
+        return np.hstack([_windows(examples, around, -1.0), np.stack([place, left, *clocks], axis=1)])
 
 
 class KernelShares(Numbers):
@@ -391,7 +428,10 @@ class KernelShares(Numbers):
 
 KINDS: dict[str, type[Features]] = {
     kind.name: kind
-    for kind in (NGrams, Ends, Places, Windows, Cohesion, FlatValues, Summary, ValueWindows, KernelShares)
+    for kind in (
+        *(NGrams, Ends, Places, Windows, Cohesion),
+        *(FlatValues, Summary, Statistics, Symbols, ValueWindows, Rhythm, KernelShares),
+    )
 }
 """Name of the features -> class."""
 
@@ -400,6 +440,44 @@ def _flat(examples: SequenceDataset) -> np.ndarray:
     """Return the sequences of some examples, concatenated in their order."""
     rows = [examples.sequence(row) for row in range(len(examples))]
     return np.concatenate(rows)
+
+
+def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarray:
+    """Return the symbols or values around every position: (positions, (2 * around + 1) * channels).
+
+    Args:
+        beyond: what stands beyond the ends of a sequence.
+    """
+    lengths = examples.lengths[0].numpy()
+    flat = _flat(examples).astype(np.float64)
+    flat = flat.reshape(len(flat), -1)
+    owner = np.repeat(np.arange(len(examples)), lengths)
+    padded = np.pad(flat, ((around, around), (0, 0)))
+    owners = np.pad(owner, around, constant_values=-1)
+    parts = []
+    for offset in range(2 * around + 1):
+        shifted = slice(offset, offset + len(flat))
+        parts.append(np.where((owners[shifted] == owner)[:, None], padded[shifted], beyond))
+    return np.concatenate(parts, axis=1)
+
+
+def _statistics(sequence: np.ndarray) -> np.ndarray:
+    """Return the statistics of one sequence of values (length, channels)."""
+    x = sequence.astype(np.float64)
+    steps = np.abs(np.diff(x, axis=0))
+    centred = x - x.mean(0)
+    crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
+    power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
+    # Octaves from the highest frequency down; the lowest one takes all that is left.
+    edges = [len(power) // 2**octave for octave in range(BANDS)]
+    bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
+    of_channels = [
+        *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
+        *np.quantile(x, QUANTILES, axis=0),
+        *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
+        *bands,
+    ]
+    return np.concatenate([np.array([len(x)]), *of_channels])
 
 
 def _mix(code: np.ndarray, symbol: Any) -> np.ndarray:

@@ -1,0 +1,158 @@
+"""Gradient-boosted trees as simple methods: fitted by scikit-learn, saved as tensors, evaluated here."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+
+from ..data.spec import ClassSets, Reals, Target
+from .linear import NEVER
+from .simple_features import State
+
+MOST_TREES = 200
+LEAST_TREES = 50
+"""Trees per output: as many as there may be in all, within these bounds."""
+ALL_TREES = 1000
+RATE = 0.1
+"""Factor of every tree's answer."""
+SHARE = 0.5
+"""Share of the examples that each tree is fitted to."""
+NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
+
+
+@dataclass(frozen=True)
+class BoostedTrees:
+    """Scores of every output: its bias, and the sum of the answers of its trees.
+
+    Args:
+        feature: (nodes,) feature that a node asks for, negative in a leaf.
+        threshold: (nodes,) a row whose feature is at most that goes to the left.
+        left, right: (nodes,) children.
+        value: (nodes,) answer of a leaf.
+        root: (trees,) first node of every tree.
+        output: (trees,) output that a tree belongs to.
+        bias: (K,).
+    """
+
+    feature: np.ndarray
+    threshold: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    value: np.ndarray
+    root: np.ndarray
+    output: np.ndarray
+    bias: np.ndarray
+
+    kind = "boosted"
+
+    @property
+    def parameters(self) -> int:
+        """Number of thresholds and answers."""
+        return len(self.value) + self.bias.size
+
+    def scores(self, x: np.ndarray) -> np.ndarray:
+        """Return logits, or numbers (rows, K)."""
+        x = x.astype(np.float32)  # thresholds of scikit-learn are between numbers of this precision
+        rows = np.arange(len(x))
+        found = np.tile(self.bias, (len(x), 1))
+        for root, output in zip(self.root, self.output, strict=True):
+            node = np.full(len(x), root)
+            while (inner := self.feature[node] >= 0).any():
+                below = x[rows, self.feature[node].clip(min=0)] <= self.threshold[node]
+                node = np.where(inner, np.where(below, self.left[node], self.right[node]), node)
+            found[:, output] += self.value[node]
+        return found
+
+    def state(self) -> State:
+        """Return everything that ``load`` needs."""
+        return {name: torch.from_numpy(getattr(self, name)) for name in NAMES}
+
+    @classmethod
+    def load(cls, state: State, outputs: int) -> "BoostedTrees":
+        """Return the model of ``state()``.
+
+        Raises:
+            ValueError: if the trees are not those of a model with as many outputs, or do not end.
+        """
+        found = cls(**{name: state[name].numpy() for name in NAMES})
+        nodes = np.arange(len(found.feature))
+        inner = found.feature >= 0
+        children = np.stack([found.left[inner], found.right[inner]])
+        if found.bias.shape != (outputs,) or not np.isin(found.output, np.arange(outputs)).all():
+            raise ValueError(f"trees and biases {found.bias.shape} for {outputs} outputs")
+        # Children come after their parents, so that no walk from a root can go on for ever.
+        if (children <= nodes[inner]).any() or (children >= len(nodes)).any():
+            raise ValueError("the children of a node are not after it")
+        return found
+
+
+def fit_boosted(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, target: Target, depth: int
+) -> BoostedTrees:
+    """Fit gradient boosting with log loss to classes, or with squared error to numbers.
+
+    Args:
+        y: (n,) classes or numbers, or (n, K) indicators of classes.
+        weights: (n,), or (n, K) for indicators.
+        depth: most questions from the root of a tree to a leaf.
+
+    Source: Friedman (2002), Stochastic gradient boosting.
+    """
+    trees = max(LEAST_TREES, min(MOST_TREES, ALL_TREES // target.outputs))
+    shared = {"n_estimators": trees, "learning_rate": RATE, "subsample": SHARE, "max_features": "sqrt"}
+    shared |= {"max_depth": depth, "init": "zero", "random_state": 0}
+    if isinstance(target, Reals):
+        model = GradientBoostingRegressor(**shared).fit(x, (y - target.centre) / target.spread, weights)
+        return _joined([(model, [0])], np.array([target.centre]), target.spread)
+    if isinstance(target, ClassSets):
+        parts = [
+            _classifier(shared, x, y[:, k], weights[:, k], np.array([-1, k])) for k in range(target.outputs)
+        ]
+        bias = np.where(y.all(0), -NEVER, np.where(y.any(0), 0.0, NEVER))
+        return _joined([(model, outputs) for model, outputs in parts if model], bias)
+    bias = np.full(target.outputs, NEVER)
+    bias[np.unique(y)] = 0.0
+    model, outputs = _classifier(shared, x, y, weights, np.arange(target.outputs))
+    return _joined([(model, outputs)] if model else [], bias)
+
+
+def _classifier(
+    settings: dict[str, Any], x: np.ndarray, y: np.ndarray, weights: np.ndarray, outputs: np.ndarray
+) -> tuple[Any, list[int]]:
+    """Return a fitted classifier, or None of a single class, and the output of each column of its trees."""
+    present = np.unique(y).astype(int)
+    if len(present) == 1:
+        return None, []
+    model = GradientBoostingClassifier(**settings).fit(x, y, weights)
+    columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
+    return model, [int(outputs[each]) for each in columns]
+
+
+def _joined(models: list[tuple[Any, list[int]]], bias: np.ndarray, scale: float = 1.0) -> BoostedTrees:
+    """Return the trees of some models as arrays, with answers multiplied by a scale."""
+    trees = [
+        (each.tree_, output)
+        for model, outputs in models
+        for row in model.estimators_
+        for each, output in zip(row, outputs, strict=True)
+    ]
+    sizes = np.array([tree.node_count for tree, _ in trees], dtype=np.int64)
+    root = sizes.cumsum() - sizes
+    shift = np.repeat(root, sizes)
+
+    def of(name: str, kind: type) -> np.ndarray:
+        parts = [getattr(tree, name).reshape(tree.node_count).astype(kind) for tree, _ in trees]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+
+    return BoostedTrees(
+        of("feature", np.int64),
+        of("threshold", np.float64),
+        of("children_left", np.int64) + shift,
+        of("children_right", np.int64) + shift,
+        of("value", np.float64) * RATE * scale,
+        root,
+        np.array([output for _, output in trees], dtype=np.int64),
+        bias.astype(np.float64),
+    )
