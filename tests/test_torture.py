@@ -59,7 +59,7 @@ from torture import (
 
 SHARE = float(os.environ.get("SPT_TORTURE", "0"))
 STRIKES = REFUSALS if SHARE else REFUSALS[:1]
-"""Refusals of the operating system, at length all of them: code sees an ``OSError``, only its line differs."""
+"""Refusals of the operating system, at length all of them: any is an ``OSError``, only its line differs."""
 TABLE: list[tuple[str, int, int]] = []
 """What a test tried, how often, and how often it failed."""
 NEEDED = (

@@ -25,7 +25,7 @@ NEW, RIGHT = make_waves(60, seed=1)
 
 @pytest.fixture(scope="module")
 def model():
-    return SequenceClassifier(**SHORT | {"epochs": 30}, calibrate=True, n_members=2).fit(X, y)
+    return SequenceClassifier(**SHORT | {"epochs": 20}, calibrate=True, n_members=2).fit(X, y)
 
 
 def test_learns_waves_of_unequal_lengths(model):
@@ -107,9 +107,10 @@ def test_validation_holds_back_whole_groups():
 
 def test_weights_of_examples_and_classes_move_the_answers():
     heavy = np.where(y == "sine", 50.0, 1.0)
-    plain = SequenceClassifier(**SHORT).fit(X, y).predict_proba(NEW)[:, 0].mean()
-    weighed = SequenceClassifier(**SHORT).fit(X, y, sample_weight=heavy).predict_proba(NEW)[:, 0].mean()
-    classes = SequenceClassifier(**SHORT, class_weight={"sine": 50}).fit(X, y).predict_proba(NEW)[:, 0].mean()
+    short = SHORT | {"epochs": 6, "objective": None}
+    plain = SequenceClassifier(**short).fit(X, y).predict_proba(NEW)[:, 0].mean()
+    weighed = SequenceClassifier(**short).fit(X, y, sample_weight=heavy).predict_proba(NEW)[:, 0].mean()
+    classes = SequenceClassifier(**short, class_weight={"sine": 50}).fit(X, y).predict_proba(NEW)[:, 0].mean()
     assert weighed > plain + 0.1 and classes > plain + 0.1
     balanced = SequenceClassifier(**TOY, class_weight="balanced").fit(X, ["a"] * 60 + ["b"] * 20)
     low, high = balanced.predictor_.objective.weights
@@ -261,8 +262,6 @@ def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_pa
     script = f"""
 import numpy as np
 from selfpretrain import SequenceClassifier
-from selfpretrain.runner import run
-from selfpretrain.runner.plan import estimate
 from selfpretrain.tasks.common.waves import make_waves
 model = SequenceClassifier.load({str(folder)!r}, device="cpu")
 np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(make_waves(60, seed=1)[0]))
@@ -331,7 +330,7 @@ def test_explanations_find_what_decides(objective):
     labels = np.resize([0, 1], 60)
     x = random.randn(60, 40)
     x[labels == 1, 10:16] += 4
-    model = SequenceClassifier(**SHORT | {"objective": objective, "epochs": 12}).fit(list(x), labels)
+    model = SequenceClassifier(**SHORT | {"objective": objective, "epochs": 25}).fit(list(x), labels)
     assert model.score(list(x), labels) > 0.9
     found = model.explain(list(x[labels == 1][:5]))
     importance = np.mean([each.importance for each in found], axis=0)
