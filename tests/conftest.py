@@ -110,14 +110,19 @@ def simple_methods_once() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def picture() -> Iterator[object]:
+def empty_pictures() -> Iterator[None]:
     """Leave pictures of pages empty, whose drawing takes longer than all else; tests/report draws them."""
     from selfpretrain.report.layout import Picture
 
     drawn = vars(Picture)["svg"]
+
+    def svg(picture: Picture) -> str:
+        draws = os.environ["PYTEST_CURRENT_TEST"].startswith("tests/report/")
+        return str(drawn.__get__(picture)) if draws else "<svg></svg>"
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "svg", "<svg></svg>")
-        yield drawn
+        patch.setattr(Picture, "svg", property(svg))
+        yield
 
 
 @pytest.fixture

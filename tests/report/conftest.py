@@ -11,20 +11,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from selfpretrain.report import page, paper_numbers
-from selfpretrain.report.layout import Picture
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.system.files import SEAL, json_bytes, write_json
 
 COLUMNS = ("scratch", "scratch (matched)", "SPT")
 PRETRAIN_STEPS, STEPS = 400, 600
-
-
-@pytest.fixture(autouse=True, scope="package")
-def draws(picture: object) -> Iterator[None]:
-    """Draw the pictures of pages, which other tests leave empty."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "svg", picture)
-        yield
 
 
 @dataclass(frozen=True)
