@@ -11,13 +11,39 @@ for _variable, _value in {
 
 import functools
 import importlib.util
+import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from beartype import BeartypeConf
+from beartype.claw import beartype_package
+from jaxtyping import install_import_hook
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def check_annotations() -> None:
+    """Check arguments and results of the package at run time.
+
+    The wrapper of jaxtyping is in the modules that need it: for shapes, around what is compiled, and where
+    names are imported for type checkers only. It costs some 50 us per call, that of beartype alone 1 us.
+    """
+    spec = importlib.util.find_spec("selfpretrain")
+    assert spec is not None and spec.origin is not None
+    package = Path(spec.origin).parent
+    needing = re.compile(r"^from (jaxtyping|\S+shapes|\S+jit) import|TYPE_CHECKING", re.MULTILINE)
+    wrapped = [
+        ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        for path in package.rglob("*.py")
+        if needing.search(path.read_text(encoding="utf-8"))
+    ]
+    install_import_hook(wrapped, "beartype.beartype")
+    beartype_package("selfpretrain", conf=BeartypeConf(claw_is_pep526=False))
+
+
+check_annotations()
 
 
 def data_folder() -> Path:
@@ -80,6 +106,22 @@ def simple_methods_once() -> Iterator[None]:
         patch.setattr(
             baselines, "baseline_scores", lambda task: dict((known if type(task) in same else scores)(task))
         )
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def empty_pictures() -> Iterator[None]:
+    """Leave pictures of pages empty, whose drawing takes longer than all else; tests/report draws them."""
+    from selfpretrain.report.layout import Picture
+
+    drawn = vars(Picture)["svg"]
+
+    def svg(picture: Picture) -> str:
+        draws = os.environ["PYTEST_CURRENT_TEST"].startswith("tests/report/")
+        return str(drawn.__get__(picture)) if draws else "<svg></svg>"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Picture, "svg", property(svg))
         yield
 
 

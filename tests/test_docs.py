@@ -12,6 +12,7 @@ import json
 import pydoc
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,10 +63,20 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stages that pages and examples have trained: many compare attention on digits, trained once."""
+    return tmp_path_factory.mktemp("stages")
+
+
 @pytest.fixture
-def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working folder that is on the import path, and whose src/selfpretrain extends the package."""
+def sandbox(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working folder that is on the import path, and whose src/selfpretrain extends the package.
+
+    It is empty but for ``runs/stages``, in which is what others have trained in theirs.
+    """
     before = set(sys.modules)
+    shutil.copytree(trained, tmp_path / "runs" / "stages")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     monkeypatch.syspath_prepend(tmp_path)
@@ -74,6 +85,8 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         dropped = tmp_path / OUR_FOLDER / package.__name__.partition(".")[2].replace(".", "/")
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(dropped)])
     yield tmp_path
+    for result in (tmp_path / "runs" / "stages").glob("*/result.json"):
+        shutil.copytree(result.parent, trained / result.parent.name, dirs_exist_ok=True)
     for module in set(sys.modules) - before:
         if str(tmp_path) in str(vars(sys.modules[module]).get("__file__")):
             del sys.modules[module]

@@ -36,7 +36,7 @@ def package(tmp_path_factory):
     """A folder with a copy of the package, all examples of the documentation, and a careless mixer."""
     folder = tmp_path_factory.mktemp("dropped")
     copy = folder / "selfpretrain"
-    shutil.copytree(Path(selfpretrain.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(selfpretrain.__file__).parent, copy)  # with what is compiled
     for shelf, (kind, name) in LAWFUL.items():
         (folder.joinpath(*module_of(shelf).split(".")) / f"{name}.py").write_text(example(kind))
     (copy / "runner" / "executors" / "threads.py").write_text(example("executor"))
@@ -54,6 +54,7 @@ def python(folder, *command, cwd=ROOT):
 
 def test_the_examples_of_the_documentation_keep_the_laws_and_a_careless_mixer_does_not(package):
     chosen = " or ".join(["careless", *(name for _, name in LAWFUL.values())])
+    chosen = f"({chosen}) and not (never_span and not parity)"  # that law is no objective called span
     laws = [ROOT / "tests" / shelf / "test_laws.py" for shelf in LAWFUL]
     done = python(package, "pytest", "-q", "-rpfE", "-p", "no:cacheprovider", "-k", chosen, *laws)
     found = REPORTED.findall(done.stdout)
@@ -63,7 +64,7 @@ def test_the_examples_of_the_documentation_keep_the_laws_and_a_careless_mixer_do
     assert {shelf for how, shelf, _, _ in found if how == "PASSED"} == set(LAWFUL), done.stdout
 
 
-RUN = "selfpretrain compare --mixers attention --scale smoke --quiet"
+RUN = "selfpretrain compare --task toys:Majority --mixers attention --scale smoke --quiet"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ RUN = "selfpretrain compare --mixers attention --scale smoke --quiet"
     [
         ("--objective span --track best --jobs 1 --seeds 1", ["best.json", "stages/*-span-*/recipe.json"]),
         pytest.param(
-            *("--task toys:Majority --executor threads --jobs 2 --seeds 2", ["compare-*/report.html"]),
+            *("--executor threads --jobs 2 --seeds 2", ["compare-*/report.html"]),
             marks=pytest.mark.slow,
         ),
     ],

@@ -1,15 +1,18 @@
 """The command line, called within this process; and one comparison that has been run in another."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from processes import environment
 from selfpretrain.cli import app
+from selfpretrain.estimators import base, scores
 
 
 @pytest.fixture
@@ -23,6 +26,20 @@ def spt(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
         return code, out, " ".join(err.split())
 
     return call
+
+
+@pytest.fixture(autouse=True, scope="session")
+def few_draws() -> Iterator[None]:
+    """Draw 20 resamples for the intervals of a model's scores, which tests of estimators look at."""
+    bootstrap = scores.bootstrap
+
+    def drawn(measures: Any, arrays: Any, groups: Any = None, draws: int = 20) -> Any:
+        ours = os.environ["PYTEST_CURRENT_TEST"].startswith("tests/cli/")
+        return bootstrap(measures, arrays, groups, 20 if ours else draws)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "bootstrap", drawn)
+        yield
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,11 @@ def kept():
     return SequenceClassifier(**QUICK).fit(WORDS, y)
 
 
+@pytest.fixture(scope="module")
+def small():
+    return SequenceClassifier(scale="smoke").fit(WORDS, GENUS)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
@@ -190,10 +195,10 @@ def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tm
         average.export(tmp_path / "model.onnx")
 
 
-def test_an_average_is_kept_where_two_err_on_different_examples():
+def test_an_average_is_kept_where_two_err_on_different_examples(small):
     y = np.arange(200) % 2
     right = np.eye(2)[y]
-    network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
+    network = small.predictor_
     simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
     # Each is sure of what it gets right, and unsure where it is wrong: in the first or in the last fifth.
     wrong = 0.45 * right + 0.55 * (1 - right)
@@ -279,13 +284,12 @@ def test_symbols_that_training_lacks_are_unknown_and_all_alike():
         PositionClassifier(**QUICK, signs=True).fit(WORDS, WORDS)
 
 
-def test_letters_in_equally_long_sequences_have_learned_positions():
+def test_letters_in_equally_long_sequences_have_learned_positions(small):
     random = np.random.RandomState(0)
     rows = ["".join(random.choice(list("acgt"), 20)) for _ in range(60)]
     model = SequenceClassifier(scale="smoke").fit(rows, [row[7] for row in rows])
     assert model.recipes_[0].model.encoding == "learned"
-    uneven = SequenceClassifier(scale="smoke").fit(WORDS, GENUS)
-    assert uneven.recipes_[0].model.encoding == "rotary"
+    assert small.recipes_[0].model.encoding == "rotary"
 
 
 def test_features_of_symbols_are_what_their_names_say():
@@ -326,14 +330,14 @@ def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
     assert int(val.labelled.sum()) == 6 and len(val) == 6 + 59
 
 
-def test_a_network_is_kept_only_if_it_is_clearly_better():
+def test_a_network_is_kept_only_if_it_is_clearly_better(small):
     y = np.arange(200) % 2
 
     def candidate(model, right, places):
         hits = np.where(places < right, y, 1 - y)
         return leaderboard.Candidate("", model, (y, np.eye(2)[hits]), 1.0, 1)
 
-    network = SequenceClassifier(scale="smoke").fit(WORDS, GENUS).predictor_
+    network = small.predictor_
     simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
     for right, expected in ((150, simple), (155, simple), (175, network)):
         # They are wrong about different examples, the first ones and the last ones.
@@ -343,9 +347,9 @@ def test_a_network_is_kept_only_if_it_is_clearly_better():
 
 
 def test_the_stages_of_a_fit_stay_within_its_time_limit():
-    model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.2, model="network").fit(WORDS, GENUS)
+    model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.1, model="network").fit(WORDS, GENUS)
     pretrain, finetune = model.recipes_[0].stages
-    assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.2 / 60
+    assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.1 / 60
 
 
 def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):

@@ -227,7 +227,7 @@ def test_the_page_has_the_tables_of_what_was_simulated(tmp_path):
     assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/sequential.py"
     assert {line["data"] for line in kept["settings"]} == {"paths", "text", "pictures", "digits", "demo"}
     for line in kept["settings"]:
-        # The differences of the demonstration are skewed: 5 % and three standard errors of 10,000 comparisons.
+        # Those of the demonstration are skewed: 5 % and three standard errors of 10,000 comparisons.
         most = 5.65 if line["data"] == "demo" else 5
         assert all(found["wrong"] <= most for name, found in line["designs"].items() if name != "2..12")
     (without,) = [line for line in kept["settings"] if line["data"] == "demo" and line["true"] == 0]
