@@ -158,7 +158,7 @@ def kept_line(table: list[Json], kept: str, network: str) -> str:
     others = [row for row in table if row["name"] != network]
     if kept != network:
         return f"{line}; the network: {_described(by_name[network])}"
-    return f"{line}; the best simple method: {_described(others[0])}" if others else line
+    return f"{line}; next: {_described(others[0])}" if others else line
 
 
 def _described(row: Json) -> str:
