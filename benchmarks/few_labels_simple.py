@@ -22,8 +22,8 @@ from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import in_memory_task
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import Method, SimpleMethods, SimplePredictor, suitable
-from selfpretrain.estimators.simple_features import Cohesion, Features, Matrix, State
 from selfpretrain.tasks.inspect.baselines import LOGISTIC
+from selfpretrain.tasks.inspect.simple_features import Cohesion, Features, Matrix, State
 
 DIRECTIONS = 100
 MOST_SEQUENCES = 10_000

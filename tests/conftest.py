@@ -109,15 +109,19 @@ def simple_methods_once() -> Iterator[None]:
         yield
 
 
+DRAWING = ("tests/report/", "tests/studies/test_pages.py")
+"""Tests that look at the pictures of pages."""
+
+
 @pytest.fixture(autouse=True, scope="session")
 def empty_pictures() -> Iterator[None]:
-    """Leave pictures of pages empty, whose drawing takes longer than all else; tests/report draws them."""
+    """Leave pictures of pages empty in other tests, since drawing takes longer than all else."""
     from selfpretrain.report.layout import Picture
 
     drawn = vars(Picture)["svg"]
 
     def svg(picture: Picture) -> str:
-        draws = os.environ["PYTEST_CURRENT_TEST"].startswith("tests/report/")
+        draws = os.environ["PYTEST_CURRENT_TEST"].startswith(DRAWING)
         return str(drawn.__get__(picture)) if draws else "<svg></svg>"
 
     with pytest.MonkeyPatch.context() as patch:

@@ -8,8 +8,8 @@ import torch
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from ..data.spec import ClassSets, Reals, Target
+from ..tasks.inspect.simple_features import State
 from .linear import NEVER
-from .simple_features import State
 
 MOST_TREES = 200
 LEAST_TREES = 50

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from ..data.spec import ClassSets, Reals, Target
 from ..tasks.inspect.features import Matrix
-from .simple_features import State
+from ..tasks.inspect.simple_features import State
 
 NEVER = -30.0
 """Logit of a class that no training example has."""

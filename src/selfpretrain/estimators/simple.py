@@ -23,10 +23,7 @@ from ..data.spec import ClassSets, PositionClasses, Reals, SequenceSpec, Tokens
 from ..system.files import Json
 from ..tasks.inspect.baselines import LOGISTIC, LOGISTIC_NGRAMS, LOGISTIC_SEVERAL, POSITIONS, RIDGE
 from ..tasks.inspect.features import PIXELS, ROCKET_WORK, Matrix
-from .boosting import BoostedTrees, fit_boosted
-from .linear import LinearModel, fit_linear
-from .predictor import OUTPUTS, Output
-from .simple_features import (
+from ..tasks.inspect.simple_features import (
     KINDS,
     Cohesion,
     Ends,
@@ -44,6 +41,9 @@ from .simple_features import (
     ValueWindows,
     Windows,
 )
+from .boosting import BoostedTrees, fit_boosted
+from .linear import LinearModel, fit_linear
+from .predictor import OUTPUTS, Output
 
 MOST_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""

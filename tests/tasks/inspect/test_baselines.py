@@ -11,12 +11,13 @@ from scipy import sparse
 
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Values
+from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, SequenceSpec, Tokens, Values
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
-from selfpretrain.tasks.inspect import baselines, features
+from selfpretrain.tasks.inspect import baselines, features, unlabelled
 from selfpretrain.tasks.inspect.baselines import baseline_scores
+from selfpretrain.tasks.inspect.unlabelled import ALL
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.stdlib import Stdlib
 
@@ -286,3 +287,49 @@ def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
     assert features.minirocket({"train": long}) is not None
     monkeypatch.setattr(features, "ROCKET_WORK", 1000)
     assert features.minirocket({"train": long}) is None
+
+
+def test_methods_that_see_all_sequences_are_there_if_some_have_no_label(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    random = np.random.RandomState(0)
+    kinds = random.randint(0, 2, 600)
+    # Each kind has 200 symbols, of which a sequence shows twelve: with six labels most have not been seen.
+    x = [200 * kind + random.choice(200, 12, replace=False) for kind in kinds]
+    split = ["train"] * 400 + ["val"] * 100 + ["test"] * 100
+    y = [None if 6 <= i < 400 else str(kind) for i, kind in enumerate(kinds)]
+    import_arrays("few", x, y, split=split)
+    scores = baseline_scores(Imported("few"))
+    seen = {name: score for name, score in scores.items() if name.endswith(ALL)}
+    assert {name.split(" on ")[0] for name in seen} == {
+        "logistic regression",
+        "self-trained logistic regression",
+    }
+    alone = scores["logistic regression on 1-4-grams"]
+    assert max(seen.values()) > alone + 0.05
+    assert baseline_scores(Imported("few")) == scores
+    every = [str(kind) for kind in kinds]
+    import_arrays("all", x, every, split=split)
+    assert not any(name.endswith(ALL) for name in baseline_scores(Imported("all")))
+
+
+def test_labels_of_positions_get_what_unlabelled_sequences_say():
+    """Words of an invented language: where they end is in the sequences without a label."""
+    random = np.random.RandomState(0)
+    words = [list(random.randint(0, 30, random.randint(2, 5))) for _ in range(60)]
+    drawn = [[words[i] for i in random.randint(0, 60, 8)] for _ in range(900)]
+    x = [np.array([symbol for word in row for symbol in word]) for row in drawn]
+    y = np.full((900, 40), -1)
+    for i, row in enumerate(drawn):
+        ends = [position == len(word) - 1 for word in row for position in range(len(word))]
+        y[i, : len(ends)] = ends
+    form = SequenceSpec(Tokens(30), 40, PositionClasses(("in", "end")))
+    parts = {"train": slice(6), "val": slice(700, 800), "test": slice(800, 900)}
+    splits = {split: SequenceDataset.from_sequences(x[rows], y[rows]) for split, rows in parts.items()}
+    y[6:700] = -1
+    everything = SequenceDataset.from_sequences(x[:700], y[:700])
+    ((name, *method),) = unlabelled.methods(form, splits, everything)
+    pairs = {split: features.position_features(form, examples) for split, examples in splits.items()}
+    alone = logistic(*({split: pair[i] for split, pair in pairs.items()} for i in range(2)))
+    assert name.endswith(ALL)
+    assert baselines.fit_grid(*method, baselines.accuracy) > alone + 0.05
+    assert not unlabelled.methods(form, splits, splits["train"])

@@ -235,11 +235,15 @@ def test_simple_methods_are_scored():
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ((60, 0, "boosting", 0.95), "use boosting: it scores 0.950"),
-        ((60, 61, "boosting", 0.949), "compare SPT with boosting (0.949): 61 sequences have no label"),
-        ((99, 99, "boosting", 0.7), "begin with boosting (0.700), and compare networks with 5 seeds"),
+        ((60, 0, {"boosting": 0.95}), "use boosting: it scores 0.950"),
+        ((60, 61, {"boosting": 0.949}), "compare SPT with boosting (0.949): 61 sequences have no label"),
         (
-            (100, 0, "boosting", 0.7),
+            (60, 61, {"boosting": 0.6, "a": 0.5, "directions, all sequences": 0.55}),
+            "compare SPT with boosting (0.600) and directions, all sequences (0.550): 61 sequences have no",
+        ),
+        ((99, 99, {"boosting": 0.7}), "begin with boosting (0.700), and compare networks with 5 seeds"),
+        (
+            (100, 0, {"boosting": 0.7, "guess": 0.3}),
             "begin with boosting (0.700), then compare SPT with matched scratch: it leaves room",
         ),
     ],

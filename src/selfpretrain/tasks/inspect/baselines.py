@@ -17,7 +17,7 @@ from ...data.dataset import SequenceDataset, generator
 from ...data.spec import SPLITS, PositionClasses, Reals, Split, Tokens
 from ...errors import DataError
 from ..base import Task
-from . import features
+from . import features, unlabelled
 from .features import Matrix, Splits
 
 QUICK = 60_000
@@ -62,7 +62,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     statistics, or on those of values up to ``TREES``. Reals: the mean, and ridge regression on the same
     features. Where test examples share positions with training examples, as overlapping windows of a
     recording do: the label of the nearest one. Sets of classes, and classes of positions: the most frequent
-    label, and logistic regression.
+    label, and logistic regression. Where training sequences have no label: what ``unlabelled.methods`` gives.
 
     Args:
         limit: maximum examples to fit on, and to select on, for all but the fast methods.
@@ -76,12 +76,13 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         warnings.simplefilter("ignore")  # a fit stopped by its iteration limit is still a baseline
         splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
         if not task.form.target.single:
-            return _scores_of_several(task, splits)
+            return _scores_of_several(task, splits) | _scores_with_unlabelled(task, splits, limit)
         if isinstance(task.form.target, Reals):
             scores = _scores_of_reals(task, splits)
         else:
             scores = _scores_of_classes(task, splits)
             scores |= _quick_scores(task, {s: labelled_examples(task, s, max(limit, QUICK)) for s in SPLITS})
+        scores |= _scores_with_unlabelled(task, splits, limit)
         return scores | copy_score(task.load("train"), splits["test"])
 
 
@@ -95,9 +96,14 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
     rows = examples.labelled.nonzero()[:, 0]
     if not len(rows):
         raise DataError(f"the {split} split has no labelled example")
-    if split != "test" and len(rows) > limit:
-        rows = rows[torch.randperm(len(rows), generator=generator("baseline", split))[:limit].sort().values]
-    return examples.take(rows)
+    return examples.take(rows if split == "test" else _at_most(rows, limit, split))
+
+
+def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:
+    """Return the rows, or a fixed random subset of ``limit`` of them, in order."""
+    if len(rows) <= limit:
+        return rows
+    return rows[torch.randperm(len(rows), generator=generator("baseline", split))[:limit].sort().values]
 
 
 def fit_grid(models: Sequence[Any], x: Features, y: Labels, metric: Metric) -> float:
@@ -214,6 +220,14 @@ def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
     rows = np.random.RandomState(0).permutation(len(y["train"]))[:POSITIONS]
     score = fit_grid(grid, x | {"train": x["train"][rows]}, y | {"train": y["train"][rows]}, metric)
     return {COMMONEST: metric(y["test"], common), f"logistic regression on {kind}": score}
+
+
+def _scores_with_unlabelled(task: Task, splits: Splits, limit: int) -> dict[str, float]:
+    """Return the scores of methods that see up to ``limit`` training sequences without a label, too."""
+    train = task.load("train")
+    rows = [_at_most(known.nonzero()[:, 0], limit, "train") for known in (train.labelled, ~train.labelled)]
+    found = unlabelled.methods(task.form, splits, train.take(torch.cat(rows)))
+    return {name: fit_grid(grid, x, y, accuracy) for name, grid, x, y in found}
 
 
 def _labels(splits: Splits) -> dict[Split, np.ndarray]:

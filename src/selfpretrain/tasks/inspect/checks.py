@@ -7,7 +7,7 @@ of a split. The data are read once: seconds for 50,000 texts, minutes for 200,00
 Paraphrases, and sequences both shifted and changed, are not found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -29,6 +29,7 @@ from ..common.stored import Prepared
 from ..imported import Imported
 from .baselines import GUESSES, baseline_scores
 from .profile import STRETCHES, Profile, profile_splits
+from .unlabelled import best_of_both
 
 Level = Literal["fine", "note", "wrong"]
 Splits = dict[Split, SequenceDataset]
@@ -276,24 +277,26 @@ def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
         yield Finding(method, "note" if score >= ENOUGH else "fine", text)
     learned = {m: score for m, score in scores.items() if m not in GUESSES and m not in task.shortcuts()}
     if learned:
-        best = max(learned, key=lambda method: learned[method])
         train = task.load("train")
         labelled = int(train.labelled.sum())
-        yield Finding("what to try", "fine", advice(labelled, len(train) - labelled, best, learned[best]))
+        yield Finding("what to try", "fine", advice(labelled, len(train) - labelled, learned))
 
 
-def advice(labelled: int, unlabelled: int, method: str, score: float) -> str:
+def advice(labelled: int, unlabelled: int, scores: Mapping[str, float]) -> str:
     """Recommend in one sentence whether to try self-pretraining, with the reason.
 
     Args:
         labelled: number of training sequences with a label; the others are ``unlabelled``.
-        method: the best of the simple methods; its ``score`` on test is an accuracy, or R2.
+        scores: simple method -> score on test, an accuracy or R2.
     """
+    method = max(scores, key=lambda name: scores[name])
+    score = scores[method]
     if score >= ENOUGH:
         return f"use {method}: it scores {score:.3f}, and a network has little left to gain"
     if unlabelled > labelled:
-        unused = f"{unlabelled:,} sequences have no label, and only pretraining learns from those"
-        return f"compare SPT with {method} ({score:.3f}): {unused}"
+        both = " and ".join(f"{name} ({scores[name]:.3f})" for name in best_of_both(scores))
+        unused = f"{unlabelled:,} sequences have no label, and pretraining learns from those, too"
+        return f"compare SPT with {both}: {unused}"
     if labelled < FEW_LABELS:
         few = f"{labelled:,} labelled sequences are so few that a network's score may hang on its seed"
         return f"begin with {method} ({score:.3f}), and compare networks with 5 seeds or more: {few}"

@@ -13,9 +13,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from ..data.dataset import SequenceDataset
-from ..tasks.inspect import features as inspect_features
-from ..tasks.inspect.features import Matrix, Thresholds
+from ...data.dataset import SequenceDataset
+from . import features as inspect_features
+from .features import Matrix, Thresholds
 
 GRAMS = 4
 """Length of the longest n-gram."""
