@@ -52,6 +52,12 @@ def test_with_every_sequence_labelled_pretraining_gained_nothing_for_certain():
     assert all(g["difference"] <= g["half"] for entry in KEPT.values() for g in entry["gains"].values())
 
 
+def test_the_default_fit_is_within_one_point_of_the_best_method_of_every_set(bench):
+    for entry in KEPT.values():
+        others = {name: value for name, value in bench.accuracies(entry).items() if name != "fit"}
+        assert entry["fit"]["accuracy"] >= max(others.values()) - 0.01
+
+
 def test_methods_learn_what_can_be_learned(bench):
     random = np.random.RandomState(0)
     words = ["".join(random.choice(list("abc"), 6)) + end for end in ["x", "y"] * 20]
@@ -70,7 +76,8 @@ def test_finished_sets_are_not_measured_again(bench, monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "KEPT", tmp_path / "kept.json")
     monkeypatch.setattr(bench, "SETS", {name: lambda name=name: made.append(name) for name in "abc"})
     monkeypatch.setattr(bench, "measured", lambda data: {"measured": True})
-    kept = {"a": {"measured": False}}
+    monkeypatch.setattr(bench, "of_fit", lambda data: {"accuracy": 1.0})
+    kept = {"a": {"measured": False, "fit": {"accuracy": 0.5}}}
     bench.measure(kept, ["a", "b"], minutes=1)
     assert made == ["b"] and json.loads((tmp_path / "kept.json").read_text()) == kept
     bench.measure(kept, ["c"], minutes=-1)
@@ -85,5 +92,6 @@ def test_what_another_process_measured_meanwhile_is_kept(bench, monkeypatch, tmp
     monkeypatch.setattr(bench, "KEPT", tmp_path / "kept.json")
     monkeypatch.setattr(bench, "SETS", {"a": dict})
     monkeypatch.setattr(bench, "measured", measured)
+    monkeypatch.setattr(bench, "of_fit", lambda data: {"accuracy": 1.0})
     bench.measure({}, ["a"], minutes=1)
     assert set(bench.finished()) == {"a", "b"}

@@ -159,16 +159,3 @@ def test_simple_methods_learn_from_labels_and_from_all_sequences(bench, data):
     for method in found.values():
         right = [a == b[-1] for a, b in zip(method.predictions, words[40:], strict=True)]
         assert np.mean(right) > 0.9, method.name
-
-
-def test_boosting_finds_bars_that_notes_show(data):
-    simple = script("few_labels_simple")
-    random = np.random.RandomState(0)
-    tunes = []
-    for _ in range(30):
-        beats = [[20, data.HOLD, int(random.randint(5, 15)), data.HOLD] for _ in range(8)]
-        tunes.append([token for beat in beats for token in beat])
-    labels = [["bar" if x == 20 else None if x == data.HOLD else "note" for x in tune] for tune in tunes]
-    found = simple.boosted_notes(tunes[:20], labels[:20], tunes[20:])
-    counts = [data.positions(a, b) for a, b in zip(labels[20:], found.predictions, strict=True)]
-    assert found.validation > 0.95 and sum(a for a, _ in counts) / sum(b for _, b in counts) > 0.95

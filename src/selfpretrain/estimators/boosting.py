@@ -19,6 +19,8 @@ RATE = 0.1
 """Factor of every tree's answer."""
 SHARE = 0.5
 """Share of the examples that each tree is fitted to."""
+LEAST_WEIGHT = 0.001
+"""Least share of all weight in a leaf, if weights are unequal: else leaves of nearly none have their say."""
 NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
 
 
@@ -103,6 +105,7 @@ def fit_boosted(
     trees = max(LEAST_TREES, min(MOST_TREES, ALL_TREES // target.outputs))
     shared = {"n_estimators": trees, "learning_rate": RATE, "subsample": SHARE, "max_features": "sqrt"}
     shared |= {"max_depth": depth, "init": "zero", "random_state": 0}
+    shared["min_weight_fraction_leaf"] = LEAST_WEIGHT if np.ptp(weights) > 0 else 0.0
     if isinstance(target, Reals):
         model = GradientBoostingRegressor(**shared).fit(x, (y - target.centre) / target.spread, weights)
         return _joined([(model, [0])], np.array([target.centre]), target.spread)
