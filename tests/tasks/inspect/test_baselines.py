@@ -327,9 +327,20 @@ def test_labels_of_positions_get_what_unlabelled_sequences_say():
     splits = {split: SequenceDataset.from_sequences(x[rows], y[rows]) for split, rows in parts.items()}
     y[6:700] = -1
     everything = SequenceDataset.from_sequences(x[:700], y[:700])
-    ((name, *method),) = unlabelled.methods(form, splits, everything)
+    grid = baselines.logistic_regressions(baselines.LOGISTIC_SEVERAL)
+    ((name, *method),) = unlabelled.methods(form, splits, everything, grid, 10_000)
     pairs = {split: features.position_features(form, examples) for split, examples in splits.items()}
     alone = logistic(*({split: pair[i] for split, pair in pairs.items()} for i in range(2)))
     assert name.endswith(ALL)
     assert baselines.fit_grid(*method, baselines.accuracy) > alone + 0.05
-    assert not unlabelled.methods(form, splits, splits["train"])
+    assert not unlabelled.methods(form, splits, splits["train"], grid, 10_000)
+    ((_, _, x, y_of),) = unlabelled.methods(form, splits, everything, grid, 50)
+    assert x["train"].shape[0] == len(y_of["train"]) == 50
+
+
+def test_wide_values_are_not_self_trained(monkeypatch):
+    task = Digits(train=300, labels=30)
+    named = "self-trained logistic regression on values, all sequences"
+    assert named in baseline_scores(task)
+    monkeypatch.setattr(unlabelled, "WIDEST", 10)
+    assert named not in baseline_scores(task)

@@ -226,7 +226,9 @@ def _scores_with_unlabelled(task: Task, splits: Splits, limit: int) -> dict[str,
     """Return the scores of methods that see up to ``limit`` training sequences without a label, too."""
     train = task.load("train")
     rows = [_at_most(known.nonzero()[:, 0], limit, "train") for known in (train.labelled, ~train.labelled)]
-    found = unlabelled.methods(task.form, splits, train.take(torch.cat(rows)))
+    strengths = LOGISTIC_NGRAMS if isinstance(task.form.signal, Tokens) else LOGISTIC
+    grid = logistic_regressions(strengths if task.form.target.single else LOGISTIC_SEVERAL)
+    found = unlabelled.methods(task.form, splits, train.take(torch.cat(rows)), grid, POSITIONS)
     return {name: fit_grid(grid, x, y, accuracy) for name, grid, x, y in found}
 
 
