@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -169,6 +170,19 @@ def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
     assert path[400][0] == pytest.approx(0.9e12)
     assert path[400][0] < min(x for x, _ in learning.finetuning(cell, True, 1.0).values())
     assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
+
+
+def test_titles_of_curves_keep_apart(small: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(learning, "to_svg", lambda figure: drawn.append(figure) or "")
+    names = ["maximum over positions", "attention over positions", "WWWWW MMMMM", "x"]
+    found = analysis(small(dict.fromkeys(names, ROWS["attention"])))
+    learning.learning_curves(found.tasks[0].task, names, "task")
+    (figure,) = drawn
+    figure.draw_without_rendering()
+    boxes = [axes._left_title.get_window_extent() for axes in figure.axes[: len(names)]]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert boxes[-1].x1 <= figure.bbox.x1
 
 
 def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:

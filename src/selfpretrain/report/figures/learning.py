@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from .. import format
 from ..results import TaskResults
 from ..stage_results import CellResult, StageResult
-from .style import Point, blank, curve_style, figure_settings, legend_above, thin, to_svg, unzipped
+from .style import (
+    Point,
+    blank,
+    curve_style,
+    figure_settings,
+    legend_above,
+    thin,
+    to_svg,
+    unzipped,
+    wrapped_title,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,11 +65,11 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
                 scores = [finetuning(cell, flops, task.record.metric.factor) for cell in cells]
                 _arm(panels[-1], scores, arm, column, most)
             panels[-1].set_xlim(left=0)
-            panels[-1].locator_params(axis="x", nbins=6 if len(rows) == 1 else 4)
+            panels[-1].locator_params(axis="x", nbins={1: 6, 2: 4}.get(len(rows), 2))
             if flops:
                 panels[-1].xaxis.set_major_formatter(lambda value, _: format.quantity(value))
             if len(rows) > 1:
-                panels[0].set_title(row, loc="left", fontsize=9)
+                panels[0].set_title(wrapped_title(row, len(rows)), loc="left", fontsize=9)
         unit = "compute, pretraining included (FLOP)" if flops else "steps, pretraining included"
         figure.supxlabel(unit, fontsize=9)
         if losses:

@@ -36,6 +36,8 @@ SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha"
 """Marker of the score of one seed."""
 SWATCH = 37
 """Room of a marker and its margins in a legend, in points."""
+AXIS = 40
+"""Room of the ticks and the label of a y axis, in points."""
 FEWEST_LETTERS = 20
 """Fewest letters in a line of a legend, however long tick labels are."""
 
@@ -121,6 +123,13 @@ def wrapped(label: str, ticks: Sequence[str] = ()) -> str:
     """Break a label into lines that fit in a legend of one column above axes with these tick labels."""
     letters = int((_legend_room(ticks) - SWATCH) / LOOK.get().letter)
     return textwrap.fill(label, max(letters, FEWEST_LETTERS))
+
+
+def wrapped_title(title: str, panels: int) -> str:
+    """Break the title of one of several panels side by side into lines that fit above it."""
+    # Wider letters than the mean, since no title may reach into its neighbour's.
+    letters = int((_legend_room(()) - AXIS) / panels / (1.2 * LOOK.get().letter))
+    return textwrap.fill(title, max(letters, 1))
 
 
 def _legend_room(ticks: Sequence[str]) -> float:
