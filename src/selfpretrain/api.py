@@ -171,6 +171,9 @@ def comparison(
         objective = objective or DEMO_OBJECTIVE
         usual = DEMO
     of_task = {path.removeprefix("task."): v for path, v in settings.items() if path.startswith("task.")}
+    augment = str(of_task.pop("augment", False)).lower()
+    if augment not in ("true", "false"):
+        raise SpecError(f"task.augment={augment}: use true or false")
     named = task if isinstance(task, tuple) else (task,)
     tasks = [amended(resolve("tasks", each), of_task) for each in named]
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
@@ -181,6 +184,8 @@ def comparison(
         ).with_settings(rest)
         for each in tasks
     )
+    if augment == "true":
+        parts = tuple(part.with_augmentation() for part in parts)
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 

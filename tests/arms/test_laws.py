@@ -16,6 +16,7 @@ from selfpretrain.data.dataset import generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, first_line, name_of, names
 from selfpretrain.report.results import read_stage
@@ -197,6 +198,27 @@ def test_differences_of_spt_come_first_and_need_two_arms():
 def test_choices_that_compare_nothing_are_refused(chosen, message):
     with pytest.raises(SpecError, match=message):
         resolve_arms(chosen)
+
+
+def test_augmentation_of_the_task_is_that_of_all_arms():
+    settings = {"task.augment": True, "pretrain.optim.lr": 0.002}
+    study = comparison("digits", ("attention",), None, 1, "smoke", settings, arms=tuple(names("arms")))
+    columns = [cell.column for cell in study.cells()]
+    assert len(columns) == len(names("arms")) - 1  # without labels and denoising at once
+    assert any("labels and denoising at once is not offered" in note for note in study.notes())
+    for cell in study.cells():
+        for stage in cell.recipe.stages:
+            averaged = getattr(stage.objective, "objective", None)  # of an ensemble
+            assert isinstance(stage.objective, Augmented) or isinstance(averaged, Augmented), cell.column
+
+
+@pytest.mark.parametrize(
+    ("task", "value", "message"),
+    [("state-tracking", "true", "declares no changes"), ("digits", 2, "use true or false")],
+)
+def test_augmentation_that_is_not_there_is_refused(task, value, message):
+    with pytest.raises(SpecError, match=message):
+        comparison(task, ("attention",), None, 1, "smoke", {"task.augment": value})
 
 
 def test_arms_of_another_package_are_found_by_path():

@@ -23,7 +23,16 @@ from ..tasks.base import Task
 from ..training.build import build_network
 from ..training.cost import COUNTED, Planner, fitting
 from ..training.recipe import Recipe
-from .arms.base import USUAL, Arm, contrasts_of, describe, recipes_by_column, resolve_arms
+from .arms.base import (
+    USUAL,
+    Arm,
+    augmentation_of,
+    augmentation_refusal,
+    contrasts_of,
+    describe,
+    recipes_by_column,
+    resolve_arms,
+)
 from .base import Scale, Study
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, row_names
 from .recipes.defaults import (
@@ -138,9 +147,22 @@ class Compare(Study):
             study = replace(study, arms=changed)
         return study
 
+    def with_augmentation(self) -> "Compare":
+        """Return the study whose arms all train on inputs that are changed in ways that keep their labels.
+
+        Raises:
+            SpecError: if the task declares no such changes.
+        """
+        if refusal := augmentation_refusal(self.task):
+            raise SpecError(f"task.augment: {refusal}")
+        augmentation = augmentation_of(self.task)
+        return replace(self, arms=tuple(arms.with_augmentation(augmentation) for arms in self.arms))
+
     def settings(self) -> dict[str, Any]:
         """Return every setting by its path, with its value in the first row."""
         settings = {f"task.{path}": value for path, value in settings_of(self.task)}
+        if not augmentation_refusal(self.task):
+            settings["task.augment"] = False
         arms = self.arms[0]
         model = [(path, value) for path, value in settings_of(arms.model) if not path.startswith("mixer.")]
         settings |= {f"model.{path}": value for path, value in model}

@@ -1,13 +1,10 @@
 """Training from scratch on sequences that are changed at random in ways that keep their labels."""
 
-from dataclasses import replace
-
 from ...config import spec
-from ...objectives.common.augmented import Augmented
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
-from ..recipes.arms import ArmRecipes, matched_stage
+from ..recipes.arms import ArmRecipes, augmented, matched_stage
 from .base import Arm, augmentation_of, augmentation_refusal
 
 
@@ -23,8 +20,7 @@ class AugmentedScratch(Arm):
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the matched recipe with augmented batches."""
         stage = matched_stage(task, arms, planner)
-        objective = Augmented(stage.objective, augmentation_of(task))
-        return Recipe(task, arms.scratch_model, (replace(stage, objective=objective),))
+        return Recipe(task, arms.scratch_model, (augmented(stage, augmentation_of(task)),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return that the task declares no augmentation, if so."""

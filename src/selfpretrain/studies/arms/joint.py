@@ -32,9 +32,11 @@ class JointTraining(Arm):
         return Recipe(task, arms.scratch_model, (replace(stage, objective=joint),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the mixer has no outputs at positions, or that the task labels positions, if so."""
+        """Return why labels and denoising do not go together, if so."""
         if not task.form.target.single and task.form.target.kind == "positions":
             return "labels of positions and denoising at once are not offered"
+        if not isinstance(arms.pretrain.objective, Denoise):
+            return "augmentation with labels and denoising at once is not offered"
         return pretraining_refusal(arms)
 
 

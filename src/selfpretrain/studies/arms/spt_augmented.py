@@ -1,13 +1,10 @@
 """Self-pretraining and finetuning on sequences that are changed in the same ways as in the arm augmented."""
 
-from dataclasses import replace
-
 from ...config import spec
-from ...objectives.common.augmented import Augmented
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
-from ..recipes.arms import MATCHED, SPT, ArmRecipes
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, augmented
 from .base import Arm, augmentation_of, augmentation_refusal, pretraining_refusal
 
 
@@ -20,11 +17,9 @@ class AugmentedSpt(Arm):
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the recipe of SPT with augmented batches in both stages."""
-        stages = (
-            replace(stage, objective=Augmented(stage.objective, augmentation_of(task)))
-            for stage in (arms.pretrain, arms.finetune)
-        )
-        return Recipe(task, arms.model, tuple(stages))
+        augmentation = augmentation_of(task)
+        stages = (augmented(arms.pretrain, augmentation), augmented(arms.finetune, augmentation))
+        return Recipe(task, arms.model, stages)
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return that the task declares no augmentation, or that the mixer cannot be pretrained, if so."""

@@ -5,10 +5,12 @@ from dataclasses import fields, replace
 from typing import Any, Literal
 
 from ...config import spec, with_setting
+from ...data.augmentation import Augmentation
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer
 from ...objectives.base import Objective, objective_for
+from ...objectives.common.augmented import Augmented
 from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
@@ -21,6 +23,7 @@ MATCHED = "scratch (matched)"
 """Column of training from scratch with the FLOPs of self-pretraining and finetuning together."""
 SPT = "SPT"
 """Column of self-pretraining and finetuning."""
+STAGES = ("pretrain", "finetune", "scratch")
 
 
 @spec
@@ -45,7 +48,7 @@ class ArmRecipes:
         word, _, rest = path.partition(".")
         if word == "stage":
             arms = self
-            for name in ("pretrain", "finetune", "scratch"):
+            for name in STAGES:
                 arms = arms.with_setting(f"{name}.{rest}", text)
             return arms
         if rest.startswith("budget.") and rest != "budget.hours":
@@ -62,9 +65,22 @@ class ArmRecipes:
 
     def scale_budget(self, share: float) -> "ArmRecipes":
         """Return the recipes with the budget of every stage multiplied by ``share``."""
-        names = ("pretrain", "finetune", "scratch")
-        changed: dict[str, Any] = {name: scale_budget(getattr(self, name), share) for name in names}
-        return replace(self, **changed)
+        return self._changed(lambda stage: scale_budget(stage, share))
+
+    def with_augmentation(self, augmentation: Augmentation) -> "ArmRecipes":
+        """Return the recipes with the inputs of all stages changed at random in ways that keep labels."""
+        return self._changed(lambda stage: augmented(stage, augmentation))
+
+    def _changed(self, change: Callable[[Stage], Stage]) -> "ArmRecipes":
+        stages: dict[str, Any] = {name: change(getattr(self, name)) for name in STAGES}
+        return replace(self, **stages)
+
+
+def augmented(stage: Stage, augmentation: Augmentation) -> Stage:
+    """Return the stage with its inputs changed at random in ways that keep labels."""
+    if isinstance(stage.objective, Augmented):
+        return stage
+    return replace(stage, objective=Augmented(stage.objective, augmentation))
 
 
 def matched_stage(task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Stage:
