@@ -24,8 +24,8 @@ from ..system.files import Json
 from ..tasks.simple.boosting import BoostedTrees
 from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.linear import LinearModel
-from ..tasks.simple.method import Method, ModelKind, Traits
-from ..tasks.simple.methods import BOOSTED, KINDS, LINEAR, METHODS
+from ..tasks.simple.method import Method, ModelKind
+from ..tasks.simple.methods import BOOSTED, LINEAR, features_named, simple_methods
 from ..tasks.simple.symbols import SymbolFeatures
 from .predictor import OUTPUTS, Output
 
@@ -101,7 +101,7 @@ class SimplePredictor:
         Raises:
             ValueError: if the weights are not those of such a model.
         """
-        features = KINDS[about["features"]]()
+        features = features_named(form, about["features"])
         prefix = "features."
         features.load({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
         return cls(form, features, MODELS[about["model"]][0].load(tensors, form.target.outputs))
@@ -185,8 +185,7 @@ def candidates_for(form: SequenceSpec, labelled: SequenceDataset) -> list[Method
     """Return the methods that suit labelled examples; none for pairs of sequences."""
     if labelled.views > 1:
         return []
-    traits = Traits(form, len(labelled), labelled.lengths)
-    return [method for method in METHODS if method.candidate and method.candidate(traits)]
+    return [each for each in simple_methods(form, len(labelled), labelled.lengths) if each.candidate]
 
 
 def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:

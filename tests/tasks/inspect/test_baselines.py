@@ -22,16 +22,8 @@ from selfpretrain.tasks.simple import method, methods, symbols
 from selfpretrain.tasks.simple.features import ALL
 from selfpretrain.tasks.simple.kernels import KernelShares
 from selfpretrain.tasks.simple.linear import LinearModel
-from selfpretrain.tasks.simple.method import Method, ModelKind, Traits
-from selfpretrain.tasks.simple.methods import (
-    HISTOGRAMS,
-    KERNEL_RIDGE,
-    LINEAR,
-    LOGISTIC,
-    METHODS,
-    RIDGE,
-    TREES,
-)
+from selfpretrain.tasks.simple.method import Method, ModelKind
+from selfpretrain.tasks.simple.methods import ALPHAS, HISTOGRAMS, LINEAR, LOGISTIC, RIDGE, TREES
 from selfpretrain.tasks.simple.symbols import Cohesion, NGrams, Places, Windows
 from selfpretrain.tasks.simple.values import FlatValues
 from selfpretrain.tasks.stdlib import Stdlib
@@ -259,15 +251,7 @@ def test_a_setting_is_chosen_on_val_and_scored_on_test():
     for val, expected in (([1, 1, 1, 0], 0.25), ([0, 0, 1, 1], 0.75)):
         y = np.array([2, 2, 2, 2, *val, 1, 0, 0, 0])
         splits = parts_of(np.zeros((12, 2, 1)), y, (4, 4, 4))
-        assert (
-            score(
-                form,
-                Method(FlatValues, ModelKind("always the same", always), (0, 1, 2)),
-                splits,
-                splits["train"],
-            )
-            == expected
-        )
+        assert score(form, constant, splits, splits["train"]) == expected
 
 
 def test_scores_of_sets_and_of_reals_at_their_edges():
@@ -298,7 +282,7 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
         split: curves(np.full(n, 60) if equal else random.randint(20, 60, n), random)
         for split, n in {"train": 200, "val": 60, "test": 200}.items()
     }
-    assert score(WAVES, Method(KernelShares, KERNEL_RIDGE, RIDGE), splits, splits["train"]) > 0.95
+    assert score(WAVES, Method(KernelShares, RIDGE, ALPHAS), splits, splits["train"]) > 0.95
     plain = methods.FlatValues if equal else methods.Summary
     assert score(WAVES, Method(plain, LINEAR, LOGISTIC), splits, splits["train"]) < 0.8
 
@@ -318,8 +302,8 @@ def test_kernels_take_several_channels_and_do_not_see_padding():
 
 
 def suitable(form, lengths, labelled=100, unlabelled=False):
-    traits = Traits(form, labelled, torch.tensor(lengths), unlabelled)
-    return [each.name(form.target) for each in METHODS if each.baseline and each.baseline(traits)]
+    found = methods.simple_methods(form, labelled, torch.tensor(lengths), unlabelled)
+    return [each.name(form.target) for each in found if each.baseline]
 
 
 def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
@@ -330,7 +314,8 @@ def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
 
 
 def test_kernels_learn_their_thresholds_from_all_sequences():
-    (of_all,) = [each for each in METHODS if each.name(WAVES.target) == f"{KERNELS}, {ALL}"]
+    every = methods.simple_methods(WAVES, 10, torch.full((300,), 60), unlabelled=True)
+    (of_all,) = [each for each in every if each.name(WAVES.target) == f"{KERNELS}, {ALL}"]
     random = np.random.RandomState(0)
     everything = curves(np.full(300, 60), random)
     labelled = everything.take(torch.arange(10))

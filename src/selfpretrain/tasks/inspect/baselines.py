@@ -7,7 +7,6 @@ classes, micro F1 for sets of classes and R2 for real numbers. They run in one t
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 import torch
@@ -18,9 +17,8 @@ from ...data.spec import SPLITS, ClassSets, PositionClasses, Reals, SequenceSpec
 from ...errors import DataError
 from ..base import Task
 from ..simple.features import ALL, Matrix
-from ..simple.method import Fitted, Method, Traits, targets_and_weights
-from ..simple.methods import HISTOGRAMS, METHODS, SELF_TRAINED, TREES
-from ..simple.values import HandMade
+from ..simple.method import Fitted, Method, targets_and_weights
+from ..simple.methods import SELF_TRAINED, simple_methods
 
 QUICK = 60_000
 """Maximum examples to fit fast methods on."""
@@ -106,12 +104,10 @@ def _suitable(task: Task, splits: Splits, everything: SequenceDataset, many: Seq
         return []
     parts = (everything, splits["val"], splits["test"])
     lengths = torch.cat([part.lengths.flatten() for part in parts])
-    traits = Traits(form, len(many), lengths, len(everything) > len(splits["train"]))
-    found = [method for method in METHODS if method.baseline and method.baseline(traits)]
-    if task.statistics(many) is None:
-        return found
-    own = Method(partial(HandMade, task.statistics), HISTOGRAMS, TREES, many=True)
-    return [*(method for method in found if method.model is not HISTOGRAMS), own]
+    unlabelled = len(everything) > len(splits["train"])
+    statistics = None if task.statistics(many) is None else task.statistics
+    found = simple_methods(form, len(many), lengths, unlabelled, statistics)
+    return [method for method in found if method.baseline]
 
 
 def score(form: SequenceSpec, method: Method, splits: Splits, everything: SequenceDataset) -> float:

@@ -14,8 +14,8 @@ from ...data.dataset import SequenceDataset
 
 ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
-DIRECTIONS = (10, 100)
-"""Numbers of directions in which features vary most over all sequences."""
+MOST_DIRECTIONS = 100
+"""Most directions in which features vary."""
 Matrix = Any
 """(rows, features) matrix, dense or sparse."""
 State = dict[str, Tensor]
@@ -83,25 +83,37 @@ class Numbers(Features):
 
 
 class SingularDirections(Features):
-    """The directions in which features vary most over all training sequences, those first; not saved.
+    """The directions in which features vary most, those first.
 
     Source: Deerwester et al. (1990), Indexing by latent semantic analysis.
     """
 
-    def __init__(self, kind: Callable[[], Features]) -> None:
-        self.inner = kind()
-        self.name = f"directions of {self.inner.name}"
+    parameters = ("components",)
+
+    def __init__(self, inner: Features) -> None:
+        self.inner = inner
+        self.name = f"directions of {inner.name}"
+        self.components = np.empty((0, 0))  # (directions, features)
 
     def fit(self, examples: SequenceDataset) -> None:
         """Find the directions."""
         self.inner.fit(examples)
         x = self.inner.transform(examples)
-        most = min(max(DIRECTIONS), *(size - 1 for size in x.shape))
-        self.svd = TruncatedSVD(most, random_state=0).fit(x)
+        most = min(MOST_DIRECTIONS, *(size - 1 for size in x.shape))
+        self.components = TruncatedSVD(most, random_state=0).fit(x).components_
 
     def transform(self, examples: SequenceDataset) -> Matrix:
         """Return a dense matrix with one column per direction."""
-        return self.svd.transform(self.inner.transform(examples))
+        return np.asarray(self.inner.transform(examples) @ self.components.T)
+
+    def state(self) -> State:
+        """Return the directions, and the parameters of the features."""
+        return super().state() | self.inner.state()
+
+    def load(self, state: State) -> None:
+        """Set the directions, and the parameters of the features."""
+        super().load(state)
+        self.inner.load(state)
 
 
 def of_all(kind: Callable[[], Features]) -> Features:
@@ -110,6 +122,11 @@ def of_all(kind: Callable[[], Features]) -> Features:
     found.of_all = True
     found.name = f"{found.name}, {ALL}"
     return found
+
+
+def directions(kind: Callable[[], Features]) -> Features:
+    """Return the directions in which features vary most over all training sequences."""
+    return of_all(lambda: SingularDirections(kind()))
 
 
 def sequences(examples: SequenceDataset) -> SequenceDataset:

@@ -1,11 +1,10 @@
-"""What a simple method is: features, a model on them, the settings to try, and the data that it suits."""
+"""What a simple method is: features, a model on them, the settings to try, and where it is used."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from ...data.dataset import SequenceDataset
 from ...data.spec import ClassSets, PositionClasses, Reals, SequenceSpec, Target
@@ -39,40 +38,22 @@ class ModelKind:
 
 
 @dataclass(frozen=True)
-class Traits:
-    """What decides which methods suit some data: form, labelled training examples, lengths of sequences.
-
-    Args:
-        unlabelled: whether there are training sequences without a label.
-    """
-
-    form: SequenceSpec
-    labelled: int
-    lengths: Tensor
-    unlabelled: bool = False
-
-
-Rule = Callable[[Traits], bool]
-"""Returns whether a method suits the data."""
-
-
-@dataclass(frozen=True)
 class Method:
-    """Features, a model on them, and where the method is used.
+    """Features, a model on them, and where the method is used on some data.
 
     Args:
         features: returns new features.
         grid: settings of the model, of which the best is chosen on validation.
-        candidate: for which data ``fit`` tries it; None: for none.
-        baseline: for which data its score stands beside those of networks; None: for none.
+        candidate: whether ``fit`` tries it.
+        baseline: whether its score stands beside those of networks.
         many: whether the baseline is fast enough for many examples.
     """
 
     features: Callable[[], Features]
     model: ModelKind
     grid: Sequence[Any]
-    candidate: Rule | None = None
-    baseline: Rule | None = None
+    candidate: bool = False
+    baseline: bool = False
     many: bool = False
 
     def name(self, target: Target) -> str:

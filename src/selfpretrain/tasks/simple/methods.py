@@ -2,23 +2,28 @@
 
 ``fit`` tries the candidates and chooses among them and networks on validation (``estimators.simple``); the
 data checks and reports score the baselines on the test split (``tasks.inspect.baselines``). Another method is
-another entry of ``METHODS``.
+another entry of the list.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 
+import numpy as np
+import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import SelfTrainingClassifier
+from torch import Tensor
 
-from ...data.spec import Classes, PositionClasses, Reals, Tokens, Values
+from ...data.dataset import SequenceDataset
+from ...data.spec import Classes, PositionClasses, Reals, SequenceSpec, Tokens, Values
 from .boosting import fit_boosted
-from .features import DIRECTIONS, Features, SingularDirections, of_all
+from .features import Features, directions, of_all
 from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
 from .linear import fit_linear
-from .method import MOST_BOOSTED, Method, ModelKind, Rule, Traits
+from .method import MOST_BOOSTED, Method, ModelKind
 from .symbols import Cohesion, Ends, NGrams, Places, Windows
 from .unsaved import fit_with, logistic, logistic_on_first
 from .values import FlatValues, HandMade, Rhythm, Statistics, Summary, Symbols, ValueWindows
@@ -29,7 +34,10 @@ LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
 """The same on n-grams, whose TF-IDF weights are small."""
 LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
 """The same on positions, which are many."""
-RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
+DIRECTIONS = tuple(product((10, 100), LOGISTIC))
+DIRECTIONS_NGRAMS = tuple(product((10, 100), LOGISTIC_NGRAMS))
+"""The same on the first directions, with their number."""
+ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Grid of regularisation strengths of ridge regression."""
 DEPTHS = (2, 5)
 """Depths of boosted trees to try."""
@@ -44,15 +52,15 @@ MOST_HISTOGRAMS = 50_000
 WIDEST = 1_000
 """Most dense features for self-training, which fits a model some ten times."""
 
-LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(RIDGE)))
+LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
-KERNEL_RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
+RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
 NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
 HISTOGRAMS = ModelKind(
     "gradient boosting on {}",
     fit_with(lambda trees: HistGradientBoostingClassifier(max_iter=trees, random_state=0)),
 )
-ON_DIRECTIONS = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
+ON_FIRST = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
 # Source: Yarowsky (1995), Unsupervised word sense disambiguation rivaling supervised methods.
 SELF_TRAINED = ModelKind(
     "self-trained logistic regression on {}",
@@ -60,148 +68,73 @@ SELF_TRAINED = ModelKind(
 )
 
 
-def _positions(data: Traits) -> bool:
-    return isinstance(data.form.target, PositionClasses)
+def simple_methods(
+    form: SequenceSpec,
+    labelled: int,
+    lengths: Tensor,
+    unlabelled: bool = False,
+    statistics: Callable[[SequenceDataset], np.ndarray] | None = None,
+) -> list[Method]:
+    """Return every simple method, and whether it suits the data as a candidate and as a baseline.
 
-
-def _classes(data: Traits) -> bool:
-    return isinstance(data.form.target, Classes)
-
-
-def _unlabelled(data: Traits) -> bool:
-    return data.unlabelled and data.form.views == 1
-
-
-def _equal(data: Traits) -> bool:
-    return bool((data.lengths == data.form.length).all())
-
-
-def _few(data: Traits, most: int = MOST_BOOSTED) -> bool:
-    return data.labelled * data.form.target.outputs <= most
-
-
-def _numbers(data: Traits) -> int:
-    """Return how many symbols or values an example has."""
-    channels = data.form.signal.channels if isinstance(data.form.signal, Values) else 1
-    return data.form.length * channels * data.form.views
-
-
-def _tokens(data: Traits) -> bool:
-    return isinstance(data.form.signal, Tokens) and not _positions(data)
-
-
-def _tokens_at_places(data: Traits) -> bool:
-    return _tokens(data) and _equal(data)
-
-
-def _one_hot(data: Traits) -> bool:
-    fits = isinstance(data.form.signal, Tokens) and data.form.length * data.form.signal.vocab <= ONE_HOT
-    return fits and _tokens_at_places(data) and _classes(data)
-
-
-def _few_tokens(data: Traits) -> bool:
-    return _tokens_at_places(data) and _few(data) and _numbers(data) <= PIXELS
-
-
-def _values(data: Traits) -> bool:
-    return isinstance(data.form.signal, Values) and not _positions(data)
-
-
-def _flat(data: Traits) -> bool:
-    return _values(data) and _equal(data) and _numbers(data) <= PIXELS
-
-
-def _flat_classes(data: Traits) -> bool:
-    return _flat(data) and _classes(data)
-
-
-def _summarised(data: Traits) -> bool:
-    return _values(data) and not _flat(data)
-
-
-def _few_values(data: Traits) -> bool:
-    return _values(data) and _few(data)
-
-
-def _histograms(data: Traits) -> bool:
-    return _values(data) and _classes(data) and _few(data, MOST_HISTOGRAMS)
-
-
-def _kernels(data: Traits) -> bool:
-    long = int(data.lengths.max()) >= KERNEL_SIZE
-    return _values(data) and long and int(data.lengths.sum()) * len(PLACES) <= WORK
-
-
-def _kernels_of_classes(data: Traits) -> bool:
-    return _kernels(data) and _classes(data)
-
-
-def _kernels_of_reals(data: Traits) -> bool:
-    return _kernels(data) and isinstance(data.form.target, Reals)
-
-
-def _kernels_of_all(data: Traits) -> bool:
-    return _kernels_of_classes(data) and _unlabelled(data)
-
-
-def _token_windows(data: Traits) -> bool:
-    return _positions(data) and isinstance(data.form.signal, Tokens)
-
-
-def _boundaries(data: Traits) -> bool:
-    return _token_windows(data) and int(data.lengths.max()) > 1
-
-
-def _boundaries_of_all(data: Traits) -> bool:
-    return _boundaries(data) and _unlabelled(data)
-
-
-def _value_windows(data: Traits) -> bool:
-    return _positions(data) and isinstance(data.form.signal, Values)
-
-
-def _of_all(kind: Callable[[], Features], grid: Sequence[float], rule: Rule) -> list[Method]:
-    """Return two methods on features that are measured on all sequences, for classes."""
-
-    def suits(data: Traits) -> bool:
-        return rule(data) and _classes(data) and _unlabelled(data)
-
-    def narrow(data: Traits) -> bool:
-        return suits(data) and (_numbers(data) <= WIDEST or not _flat(data))
-
-    directions = partial(of_all, partial(SingularDirections, kind))
-    pairs = [(number, strength) for number in DIRECTIONS for strength in grid]
+    Args:
+        labelled: number of training examples with a label.
+        lengths: positions of all sequences.
+        unlabelled: whether there are training sequences without a label.
+        statistics: returns statistics (n, K) that the task defines for its examples.
+    """
+    classes = isinstance(form.target, Classes)
+    positions = isinstance(form.target, PositionClasses)
+    tokens = isinstance(form.signal, Tokens) and not positions
+    values = isinstance(form.signal, Values) and not positions
+    token_windows = positions and isinstance(form.signal, Tokens)
+    value_windows = positions and isinstance(form.signal, Values)
+    boundaries = token_windows and int(lengths.max()) > 1
+    equal = bool((lengths == form.length).all())
+    numbers = form.length * form.views * (form.signal.channels if isinstance(form.signal, Values) else 1)
+    flat = values and equal and numbers <= PIXELS
+    summarised = values and not flat
+    places = tokens and equal
+    one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= ONE_HOT
+    kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
+    outputs = labelled * form.target.outputs
+    few = outputs <= MOST_BOOSTED
+    histograms = statistics is not None or (values and outputs <= MOST_HISTOGRAMS)
+    hand_made = partial(HandMade, statistics or Summary().compute)
+    of_classes = unlabelled and classes and form.views == 1
+    narrow = of_classes and (not flat or numbers <= WIDEST)
     return [
-        Method(directions, ON_DIRECTIONS, pairs, baseline=suits),
-        Method(partial(of_all, kind), SELF_TRAINED, grid, baseline=narrow),
+        Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=tokens, baseline=tokens),
+        Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
+        Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
+        Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= PIXELS),
+        Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
+        Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
+        Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),
+        Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
+        Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
+        Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
+        Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
+        Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows, baseline=token_windows),
+        Method(Cohesion, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
+        Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),
+        Method(Rhythm, BOOSTED, DEPTHS, candidate=positions),
+        # Methods that see sequences without a label, too.
+        Method(partial(of_all, NGrams), SELF_TRAINED, LOGISTIC_NGRAMS, baseline=tokens and narrow),
+        Method(partial(of_all, FlatValues), SELF_TRAINED, LOGISTIC, baseline=flat and narrow),
+        Method(partial(of_all, Summary), SELF_TRAINED, LOGISTIC, baseline=summarised and narrow),
+        Method(partial(directions, NGrams), ON_FIRST, DIRECTIONS_NGRAMS, baseline=tokens and of_classes),
+        Method(partial(directions, FlatValues), ON_FIRST, DIRECTIONS, baseline=flat and of_classes),
+        Method(partial(directions, Summary), ON_FIRST, DIRECTIONS, baseline=summarised and of_classes),
+        Method(partial(of_all, KernelShares), RIDGE, ALPHAS, baseline=kernels and of_classes),
     ]
 
 
-METHODS = [
-    # Tokens.
-    Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=_tokens, baseline=_tokens),
-    Method(Ends, LINEAR, LOGISTIC, candidate=_tokens),
-    Method(Places, LINEAR, LOGISTIC, candidate=_tokens_at_places, baseline=_one_hot, many=True),
-    Method(Symbols, BOOSTED, DEPTHS, candidate=_few_tokens),
-    # Values.
-    Method(Summary, LINEAR, LOGISTIC, candidate=_values, baseline=_summarised),
-    Method(FlatValues, LINEAR, LOGISTIC, candidate=_flat, baseline=_flat),
-    Method(KernelShares, KERNEL_RIDGE, RIDGE, baseline=_kernels_of_classes),
-    Method(FlatValues, NEAREST, (1,), baseline=_flat_classes),
-    Method(Statistics, BOOSTED, DEPTHS, candidate=_few_values),
-    Method(KernelShares, LINEAR, LOGISTIC[:3], candidate=_kernels, baseline=_kernels_of_reals),
-    Method(partial(HandMade, Summary().compute), HISTOGRAMS, TREES, baseline=_histograms, many=True),
-    # Positions.
-    Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=_token_windows, baseline=_token_windows),
-    Method(Cohesion, LINEAR, LOGISTIC_POSITIONS, candidate=_boundaries, baseline=_boundaries_of_all),
-    Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=_value_windows, baseline=_value_windows),
-    Method(Rhythm, BOOSTED, DEPTHS, candidate=_positions),
-    # Classes, where many sequences have no label.
-    *_of_all(NGrams, LOGISTIC_NGRAMS, _tokens),
-    *_of_all(FlatValues, LOGISTIC, _flat),
-    *_of_all(Summary, LOGISTIC, _summarised),
-    Method(partial(of_all, KernelShares), KERNEL_RIDGE, RIDGE, baseline=_kernels_of_all),
-]
-"""Every simple method, in the order in which they are tried."""
-KINDS = {each.features().name: each.features for each in METHODS if each.candidate}
-"""Name of the features of a candidate -> function that returns new ones."""
+def features_named(form: SequenceSpec, name: str) -> Features:
+    """Return new features of the list by their name.
+
+    Raises:
+        KeyError: if there are none of that name.
+    """
+    every = simple_methods(form, 0, torch.tensor([form.length]))
+    return {method.features().name: method.features for method in every}[name]()
