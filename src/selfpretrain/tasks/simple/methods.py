@@ -101,8 +101,8 @@ def simple_methods(
     few = outputs <= MOST_BOOSTED
     histograms = statistics is not None or (values and outputs <= MOST_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
-    of_classes = unlabelled and classes and form.views == 1
-    narrow = of_classes and (not flat or numbers <= WIDEST)
+    with_unlabelled = unlabelled and classes and form.views == 1
+    self_trained = with_unlabelled and (not flat or numbers <= WIDEST)
     return [
         Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=tokens, baseline=tokens),
         Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
@@ -120,13 +120,13 @@ def simple_methods(
         Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),
         Method(Rhythm, BOOSTED, DEPTHS, candidate=positions),
         # Methods that see sequences without a label, too.
-        Method(partial(of_all, NGrams), SELF_TRAINED, LOGISTIC_NGRAMS, baseline=tokens and narrow),
-        Method(partial(of_all, FlatValues), SELF_TRAINED, LOGISTIC, baseline=flat and narrow),
-        Method(partial(of_all, Summary), SELF_TRAINED, LOGISTIC, baseline=summarised and narrow),
-        Method(partial(directions, NGrams), ON_FIRST, DIRECTIONS_NGRAMS, baseline=tokens and of_classes),
-        Method(partial(directions, FlatValues), ON_FIRST, DIRECTIONS, baseline=flat and of_classes),
-        Method(partial(directions, Summary), ON_FIRST, DIRECTIONS, baseline=summarised and of_classes),
-        Method(partial(of_all, KernelShares), RIDGE, ALPHAS, baseline=kernels and of_classes),
+        Method(partial(directions, NGrams), ON_FIRST, DIRECTIONS_NGRAMS, baseline=tokens and with_unlabelled),
+        Method(partial(directions, FlatValues), ON_FIRST, DIRECTIONS, baseline=flat and with_unlabelled),
+        Method(partial(directions, Summary), ON_FIRST, DIRECTIONS, baseline=summarised and with_unlabelled),
+        Method(partial(of_all, NGrams), SELF_TRAINED, LOGISTIC_NGRAMS, baseline=tokens and self_trained),
+        Method(partial(of_all, FlatValues), SELF_TRAINED, LOGISTIC, baseline=flat and self_trained),
+        Method(partial(of_all, Summary), SELF_TRAINED, LOGISTIC, baseline=summarised and self_trained),
+        Method(partial(of_all, KernelShares), RIDGE, ALPHAS, baseline=kernels and with_unlabelled),
     ]
 
 
