@@ -8,8 +8,8 @@ another entry of the list.
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
-import numpy as np
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
@@ -73,7 +73,7 @@ def simple_methods(
     labelled: int,
     lengths: Tensor,
     unlabelled: bool = False,
-    statistics: Callable[[SequenceDataset], np.ndarray] | None = None,
+    statistics: Callable[[SequenceDataset], Any] | None = None,
 ) -> list[Method]:
     """Return every simple method, and whether it suits the data as a candidate and as a baseline.
 

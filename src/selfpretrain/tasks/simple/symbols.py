@@ -40,7 +40,7 @@ Codes = tuple[np.ndarray, np.ndarray]
 class SymbolFeatures(Features):
     """Features of symbols as 0 and 1, or with TF-IDF weights: those that training examples have."""
 
-    parameters = ("codes", "idf")
+    parameters: tuple[str, ...] = ("codes", "idf")
     weighted = False
     """Whether features have TF-IDF weights."""
 

@@ -1,6 +1,7 @@
 """Features that are numbers: values, symbols as numbers, statistics, and windows around positions."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class HandMade(Numbers):
 
     name = "statistics"
 
-    def __init__(self, statistics: Callable[[SequenceDataset], np.ndarray]) -> None:
+    def __init__(self, statistics: Callable[[SequenceDataset], Any]) -> None:
         super().__init__()
         self.statistics = statistics
 
