@@ -43,8 +43,8 @@ FORMS = [SequenceSpec(signal, 20, target) for signal, target in product(SIGNALS,
 LISTED = {
     each.features().name: form
     for form in FORMS
-    for each in simple_methods(form, 8, torch.tensor([20]), unlabelled=True)
-    if each.candidate or each.baseline
+    for each in simple_methods(form, 8, torch.tensor([20]))
+    if each.candidate
 }
 
 
@@ -62,6 +62,11 @@ def test_features_are_the_same_after_they_are_saved(name):
     np.testing.assert_array_equal(x, y)
 
 
+def test_features_of_baselines_alone_are_not_loaded():
+    with pytest.raises(KeyError):
+        features_named(FORMS[0], f"directions of 1-4-grams, {ALL}")
+
+
 @pytest.mark.parametrize("kind", ["1-4-grams", "symbols at their places", "values", "mean, sd, min, max"])
 def test_pairs_of_sequences_have_features_of_both(kind):
     tokens = kind in ("1-4-grams", "symbols at their places")
@@ -73,7 +78,7 @@ def test_pairs_of_sequences_have_features_of_both(kind):
         examples.lengths.repeat(2, 1),
         examples.targets,
     )
-    found = features_named(FORMS[0], kind)
+    found = features_named(LISTED[kind], kind)
     found.fit(pairs)
     x = found.transform(pairs)
     x = x.toarray() if tokens else x

@@ -83,12 +83,10 @@ class Numbers(Features):
 
 
 class SingularDirections(Features):
-    """The directions in which features vary most, those first.
+    """The directions in which features vary most, those first; they are not saved.
 
     Source: Deerwester et al. (1990), Indexing by latent semantic analysis.
     """
-
-    parameters = ("components",)
 
     def __init__(self, inner: Features) -> None:
         self.inner = inner
@@ -105,15 +103,6 @@ class SingularDirections(Features):
     def transform(self, examples: SequenceDataset) -> Matrix:
         """Return a dense matrix with one column per direction."""
         return np.asarray(self.inner.transform(examples) @ self.components.T)
-
-    def state(self) -> State:
-        """Return the directions, and the parameters of the features."""
-        return super().state() | self.inner.state()
-
-    def load(self, state: State) -> None:
-        """Set the directions, and the parameters of the features."""
-        super().load(state)
-        self.inner.load(state)
 
 
 def of_all(kind: Callable[[], Features]) -> Features:

@@ -20,11 +20,11 @@ from torch import Tensor
 from ...data.dataset import SequenceDataset
 from ...data.spec import Classes, PositionClasses, Reals, SequenceSpec, Tokens, Values
 from .boosting import fit_boosted
-from .features import Features, directions, of_all
+from .features import MOST_DIRECTIONS, Features, directions, of_all
 from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
 from .linear import fit_linear
 from .method import MOST_BOOSTED, Method, ModelKind
-from .symbols import Cohesion, Ends, NGrams, Places, Windows
+from .symbols import Cohesion, Ends, Neighbours, NGrams, Places, Windows
 from .unsaved import fit_with, logistic, logistic_on_first
 from .values import FlatValues, HandMade, Rhythm, Statistics, Summary, Symbols, ValueWindows
 
@@ -34,8 +34,8 @@ LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
 """The same on n-grams, whose TF-IDF weights are small."""
 LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
 """The same on positions, which are many."""
-DIRECTIONS = tuple(product((10, 100), LOGISTIC))
-DIRECTIONS_NGRAMS = tuple(product((10, 100), LOGISTIC_NGRAMS))
+DIRECTIONS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC))
+DIRECTIONS_NGRAMS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC_NGRAMS))
 """The same on the first directions, with their number."""
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Grid of regularisation strengths of ridge regression."""
@@ -115,7 +115,8 @@ def simple_methods(
         Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
         Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
         Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
-        Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows, baseline=token_windows),
+        Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
+        Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
         Method(Cohesion, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
         Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),
         Method(Rhythm, BOOSTED, DEPTHS, candidate=positions),
@@ -131,10 +132,10 @@ def simple_methods(
 
 
 def features_named(form: SequenceSpec, name: str) -> Features:
-    """Return new features of the list by their name.
+    """Return new features of the candidates for some form of sequences by their name.
 
     Raises:
-        KeyError: if there are none of that name.
+        KeyError: if no candidate has features of that name.
     """
     every = simple_methods(form, 0, torch.tensor([form.length]))
-    return {method.features().name: method.features for method in every}[name]()
+    return {method.features().name: method.features for method in every if method.candidate}[name]()

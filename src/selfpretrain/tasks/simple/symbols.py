@@ -152,6 +152,8 @@ class Windows(SymbolFeatures):
     """The symbols around a position, and the pairs of neighbours among them; one row per position."""
 
     name = f"the {AROUND} symbols on either side"
+    runs = 2
+    """Symbols of the longest run of neighbours that is a feature."""
 
     def rows(self, lengths: np.ndarray) -> int:
         """Return the number of positions."""
@@ -161,7 +163,7 @@ class Windows(SymbolFeatures):
         """Return the single symbols and pairs at every offset within the sequence."""
         owner = np.repeat(np.arange(len(lengths)), lengths)
         parts = []
-        for n, code in enumerate(_grams(flat, 2), 1):
+        for n, code in enumerate(_grams(flat, self.runs), 1):
             inside = owner[: len(code)] == owner[n - 1 :]
             start = np.flatnonzero(inside)
             for offset in range(-AROUND, AROUND + 2 - n):
@@ -171,6 +173,13 @@ class Windows(SymbolFeatures):
                 marked = _mix(code[start[kept]], np.full(int(kept.sum()), offset + 100 * n))
                 parts.append((marked, row[kept]))
         return _joined(parts)
+
+
+class Neighbours(Windows):
+    """The symbols around a position, one by one."""
+
+    name = f"the {AROUND} positions on either side"
+    runs = 1
 
 
 class Cohesion(Windows):
