@@ -395,9 +395,13 @@ def test_so_many_positions_are_fitted(monkeypatch):
         assert fitted.pop() == (expected,) * 3
 
 
-def test_wide_values_are_not_self_trained(monkeypatch):
+def test_values_of_all_sequences_are_used_and_wide_ones_are_not_self_trained(monkeypatch):
     task = Digits(train=300, labels=30)
-    named = "self-trained logistic regression on values, all sequences"
-    assert named in baseline_scores(task)
+    self_trained = "self-trained logistic regression on values, all sequences"
+    directions = "logistic regression on directions of values, all sequences"
+    scores = baseline_scores(task)
+    assert min(scores[name] for name in (self_trained, directions, f"{KERNELS}, {ALL}")) > 0.7
+    assert self_trained in suitable(task.form, [64] * 4, unlabelled=True)
     monkeypatch.setattr(methods, "WIDEST", 10)
-    assert named not in baseline_scores(task)
+    found = suitable(task.form, [64] * 4, unlabelled=True)
+    assert self_trained not in found and directions in found
