@@ -58,19 +58,23 @@ class SymbolFeatures(Features):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Collect the features of the examples, at most ``MOST_FEATURES``."""
-        rows = 0
+        number = 0
         parts = []
         for flat, lengths in _chunks(examples):
-            rows += self.rows(lengths)
-            parts.append(np.unique(_distinct(*self.encode(flat, lengths)), return_counts=True))
-        found, place = np.unique(np.concatenate([codes for codes, _ in parts]), return_inverse=True)
-        count = np.bincount(place, np.concatenate([counts for _, counts in parts]))
-        if len(found) > MOST_FEATURES:
-            kept = np.sort(np.argsort(-count, kind="stable")[:MOST_FEATURES])
-            found = found[kept]
-            count = count[kept]
-        self.codes = found
-        self.idf = np.log((1 + rows) / (1 + count)) + 1
+            number += self.rows(lengths)
+            codes, owner = self.encode(flat, lengths)
+            found, times = np.unique(codes, return_counts=True)
+            parts.append((found, times, np.unique(_distinct(codes, owner), return_counts=True)[1]))
+        codes, times, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+        self.codes, place = np.unique(codes, return_inverse=True)
+        times = np.bincount(place, times)
+        rows = np.bincount(place, rows)
+        if len(times) > MOST_FEATURES:
+            # Those as frequent as the first that is left out are left out, too: nothing ranks them.
+            least = min(np.sort(times)[-MOST_FEATURES] + 1, times.max())
+            self.codes = self.codes[times >= least]
+            rows = rows[times >= least]
+        self.idf = np.log((1 + number) / (1 + rows)) + 1
 
     def transform(self, examples: SequenceDataset) -> Matrix:
         """Return a sparse matrix."""
