@@ -21,9 +21,11 @@ from selfpretrain.data.spec import PositionClasses, SequenceSpec
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import in_memory_task
 from selfpretrain.estimators.search import fold_data
-from selfpretrain.estimators.simple import Method, SimpleMethods, SimplePredictor, suitable
-from selfpretrain.tasks.inspect.baselines import LOGISTIC
-from selfpretrain.tasks.inspect.simple_features import Cohesion, Features, Matrix, State
+from selfpretrain.estimators.simple import SimpleMethods, SimplePredictor, candidates_for
+from selfpretrain.tasks.simple.features import Features, Matrix
+from selfpretrain.tasks.simple.method import Method
+from selfpretrain.tasks.simple.methods import LINEAR, LOGISTIC
+from selfpretrain.tasks.simple.symbols import Cohesion
 
 DIRECTIONS = 100
 MOST_SEQUENCES = 10_000
@@ -74,13 +76,6 @@ class Latent(Features):
         assert self.directions is not None
         return np.asarray(self.directions.transform(self.inner.transform(examples)) / self.scale)
 
-    def state(self) -> State:
-        """Return nothing: it is not saved."""
-        return {}
-
-    def load(self, state: State) -> None:
-        """Do nothing."""
-
 
 def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
     """Fit every suitable simple method on the task of a fitted estimator, and predict Z."""
@@ -94,7 +89,7 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
     labelled = data.whole.take(torch.from_numpy(np.flatnonzero(np.isin(data.split, (0, 1)))))
     labelled = _labelled(labelled)
     found = []
-    for method in [*suitable(data.form, labelled), *_latent(data.form, labelled)]:
+    for method in [*candidates_for(data.form, labelled), *_latent(data.form, labelled)]:
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # as in fit
@@ -110,8 +105,8 @@ def _latent(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:
     """Return the directions of every suitable kind of features; of positions there would be too many rows."""
     if isinstance(form.target, PositionClasses):
         return []
-    found = [Latent(each.features()) for each in suitable(form, labelled) if not each.boosted]
-    return [Method(partial(copy.copy, each), LOGISTIC) for each in found]
+    found = [Latent(each.features()) for each in candidates_for(form, labelled) if not each.boosted]
+    return [Method(partial(copy.copy, each), LINEAR, LOGISTIC) for each in found]
 
 
 def _predictions(reader: Any, model: SimplePredictor, Z: list[Any]) -> list[Any]:

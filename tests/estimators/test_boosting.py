@@ -7,9 +7,9 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor
 from selfpretrain.data.spec import Classes, ClassSets, Reals
-from selfpretrain.estimators import boosting
-from selfpretrain.estimators.boosting import BoostedTrees, fit_boosted
-from selfpretrain.estimators.linear import NEVER
+from selfpretrain.tasks.simple import boosting
+from selfpretrain.tasks.simple.boosting import BoostedTrees, fit_boosted
+from selfpretrain.tasks.simple.linear import NEVER
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(200, 6)

@@ -19,14 +19,14 @@ from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
 from selfpretrain.estimators.alphabet import ETX, STX
 from selfpretrain.estimators.averaging import AveragePredictor, average_answers
-from selfpretrain.estimators.linear import LinearModel
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
-from selfpretrain.tasks.inspect.simple_features import Ends, NGrams, Windows
+from selfpretrain.tasks.simple.linear import LinearModel
+from selfpretrain.tasks.simple.symbols import Ends, NGrams, Windows
 from selfpretrain.training import cost
 
 LETTERS = np.array(list("aeiounrst"))

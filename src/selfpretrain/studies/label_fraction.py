@@ -72,11 +72,8 @@ class LabelFraction(Study):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot per task: accuracy by number of labels, for every arm and the best simple methods."""
-        from ..tasks.inspect.baselines import (
-            GUESSES,
-            baseline_scores,
-        )  # scikit-learn takes a second to import
-        from ..tasks.inspect.unlabelled import best_of_both
+        # scikit-learn takes a second to import
+        from ..tasks.inspect.baselines import GUESSES, baseline_scores, best_of_both
 
         plots = []
         for task, arms in zip(self.tasks, self.arms, strict=True):

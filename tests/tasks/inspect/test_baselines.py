@@ -1,4 +1,4 @@
-"""Simple baselines: counting against a slow twin, known answers, determinism."""
+"""Simple baselines: known answers, determinism, which methods suit which data."""
 
 from collections import Counter
 
@@ -15,13 +15,21 @@ from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, SequenceSpe
 from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.imported import Imported
-from selfpretrain.tasks.inspect import baselines, features, unlabelled
-from selfpretrain.tasks.inspect.baselines import baseline_scores
-from selfpretrain.tasks.inspect.unlabelled import ALL
+from selfpretrain.tasks.inspect import baselines
+from selfpretrain.tasks.inspect.baselines import baseline_scores, score
 from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.simple import method, methods, symbols
+from selfpretrain.tasks.simple.features import ALL
+from selfpretrain.tasks.simple.kernels import KernelShares
+from selfpretrain.tasks.simple.linear import LinearModel
+from selfpretrain.tasks.simple.method import Method, ModelKind
+from selfpretrain.tasks.simple.methods import ALPHAS, HISTOGRAMS, LINEAR, LOGISTIC, RIDGE, TREES
+from selfpretrain.tasks.simple.symbols import Cohesion, NGrams, Places, Windows
+from selfpretrain.tasks.simple.values import FlatValues
 from selfpretrain.tasks.stdlib import Stdlib
 
-MORE = {baselines.KERNELS, "gradient boosting on statistics"}
+KERNELS = "ridge regression on kernels (MiniRocket)"
+MORE = {KERNELS, "gradient boosting on statistics"}
 """What is also known of values."""
 
 
@@ -37,34 +45,56 @@ def keep(tmp_path, monkeypatch):
     return kept
 
 
-def logistic(x, y):
-    return baselines.fit_grid(baselines.logistic_regressions(baselines.LOGISTIC), x, y, baselines.accuracy)
+def parts_of(x, y, sizes):
+    """Returns arrays as splits of these sizes."""
+    examples = SequenceDataset.from_array(x, y)
+    rows = torch.arange(len(y)).split(sizes)
+    return {split: examples.take(part) for split, part in zip(SPLITS, rows, strict=True)}
 
 
-def test_runs_are_counted_as_by_hand():
+def dataset(rows):
+    return SequenceDataset.from_sequences(rows, np.zeros(len(rows), dtype=np.int64))
+
+
+def weighted_by_hand(rows, known):
+    """TF-IDF weights of all runs of up to four symbols, of rows by those of known rows."""
+    counts, seen = (
+        [Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1)) for row in some]
+        for some in (rows, known)
+    )
+    runs = sorted({run for each in seen for run in each})
+    idf = np.array([np.log((1 + len(seen)) / (1 + sum(run in each for each in seen))) + 1 for run in runs])
+    x = np.array([[1 + np.log(each[run]) if run in each else 0 for run in runs] for each in counts]) * idf
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_runs_are_counted_as_by_hand(monkeypatch):
     random = np.random.RandomState(0)
-    rows = [random.randint(0, 3, n) for n in (1, 2, 3, 9, 5)]
-    known = features.frequent_ngrams([features.ngrams(rows, 3)])
-    counts = features.count_ngrams(rows, 3, known, chunk=2).toarray()
-    edges = np.cumsum([0, *map(len, known)])
-    for row, found in zip(rows, counts, strict=True):
-        slow = Counter(tuple(row[i : i + n]) for n in range(1, 5) for i in range(len(row) - n + 1))
-        assert found.sum() == sum(slow.values())
-        for run, times in slow.items():
-            code = int("".join(map(str, run)), 3)
-            n = len(run) - 1
-            assert found[edges[n] + np.searchsorted(known[n], code)] == times
+    known, new = ([random.randint(0, 3, n) for n in lengths] for lengths in [(1, 2, 3, 9, 5), (4, 7)])
+    monkeypatch.setattr(symbols, "CHUNK", 4)
+    found = NGrams()
+    found.fit(dataset(known))
+    for rows in (known, new):
+        x = found.transform(dataset(rows)).toarray()
+        slow = weighted_by_hand(rows, known)
+        assert x.shape == slow.shape
+        np.testing.assert_allclose(x @ x.T, slow @ slow.T)
+        np.testing.assert_allclose(np.sort(x), np.sort(slow))
 
 
-def test_only_the_commonest_runs_are_kept_and_large_vocabularies_do_not_overflow(monkeypatch):
-    codes = features.ngrams([np.array([2**20 - 1, 5, 2**20 - 1, 7])], 2**20)
-    assert all(int(code.min()) >= 0 for code, _ in codes)
-    assert len(codes) == 3  # four would not fit into 63 bits
-    monkeypatch.setattr(features, "FEATURES", 5)
-    rows = [np.array([0, 0, 0, 0, 1, 2])]
-    known = features.frequent_ngrams([features.ngrams(rows, 3)])
-    assert [k.tolist() for k in known] == [[0], [0], [0], []]
-    assert sparse.issparse(features.count_ngrams(rows, 3, known))
+def test_the_commonest_runs_are_kept_and_large_vocabularies_do_not_collide(monkeypatch):
+    rows = [np.array([2**40 - 1, 5, 2**40 - 1, 7]), np.array([5, 2**40 - 1, 7, 6])]
+    found = NGrams()
+    found.fit(dataset(rows))
+    assert len(found.codes) == len(
+        {tuple(r[i : i + n]) for r in rows for n in range(1, 5) for i in range(5 - n)}
+    )
+    monkeypatch.setattr(symbols, "MOST_FEATURES", 4)
+    found.fit(dataset(rows))
+    assert len(found.codes) == 1  # 2**40 - 1, three times; five others are there twice each
+    assert (found.transform(dataset(rows)) > 0).sum(1).ravel().tolist() == [[1, 1]]
+    found.fit(dataset([np.arange(9)]))
+    assert len(found.codes) == 9 + 8 + 7 + 6  # all are equally frequent
 
 
 def test_known_answers_on_digits():
@@ -95,7 +125,7 @@ def test_unequal_lengths_and_long_examples_are_summarised(keep, monkeypatch):
     scores = baseline_scores(Imported())
     assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"} | MORE
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
-    monkeypatch.setattr(features, "PIXELS", 5)
+    monkeypatch.setattr(methods, "PIXELS", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
     scores = baseline_scores(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
@@ -135,7 +165,7 @@ def test_a_split_without_labels_is_refused(monkeypatch):
 
 def test_two_views_are_joined():
     a, b = sparse.csr_matrix(np.eye(3)), sparse.csr_matrix(np.eye(3)[[0, 2, 1]])
-    joined = features.compare_views(a, b).toarray()
+    joined = NGrams().join_views(a, b).toarray()
     np.testing.assert_array_equal(joined[:, :3], np.diag([1, 0, 0]))
     np.testing.assert_array_equal(joined[:, 3:], abs(np.eye(3) - np.eye(3)[[0, 2, 1]]))
 
@@ -143,12 +173,11 @@ def test_two_views_are_joined():
 def test_scores_are_those_of_the_test_split():
     """Answers are compared with test labels: a task whose test labels are shifted scores nothing."""
     task = Digits()
-    y = {split: task.load(split).targets.numpy() for split in SPLITS}
-    x = {split: torch.nn.functional.one_hot(torch.tensor(y[split])).numpy() for split in SPLITS}
-    grid = baselines.logistic_regressions([1.0])
-    assert baselines.fit_grid(grid, x, y, baselines.accuracy) == 1
-    shifted = y | {"test": (y["test"] + 1) % 10}
-    assert baselines.fit_grid(grid, x, shifted, baselines.accuracy) == 0
+    splits = {split: task.load(split) for split in SPLITS}
+    one = Method(FlatValues, LINEAR, (0.01,))
+    assert score(task.form, one, splits, splits["train"]) > 0.9
+    splits["test"].targets.add_(1).remainder_(10)
+    assert score(task.form, one, splits, splits["train"]) < 0.05
 
 
 def cuts(flat: torch.Tensor, starts: list[int], lengths: list[int], targets: list[float]) -> SequenceDataset:
@@ -193,46 +222,37 @@ def test_symbols_are_told_apart_by_their_places():
     random = np.random.RandomState(0)
     rows = random.randint(0, 2, (600, 8)).astype(np.uint8)
     rows[:, 1] = 1 - rows[:, 0]  # as many of each symbol, and runs of both orders, in both classes
-    y = rows[:, 0].astype(np.int64)
-    examples = SequenceDataset.from_array(rows, y)
-    x = features.one_hot(examples, 2).toarray()
+    splits = parts_of(rows, rows[:, 0].astype(np.int64), (300, 100, 200))
+    found = Places()
+    found.fit(splits["train"])
+    x = found.transform(splits["test"]).toarray()
+    assert x.shape == (200, 16)
     assert (x.sum(1) == 8).all()
-    np.testing.assert_array_equal(x[:, ::2], 1 - rows)
-    splits = {"train": x[:300], "val": x[300:400], "test": x[400:]}
-    labels = {"train": y[:300], "val": y[300:400], "test": y[400:]}
-    assert logistic(splits, labels) == 1
+    form = SequenceSpec(Tokens(2), 8, Classes(("a", "b")))
+    assert score(form, Method(Places, LINEAR, LOGISTIC), splits, splits["train"]) == 1
 
 
 def test_boosting_finds_what_is_not_linear():
     random = np.random.RandomState(0)
     x = random.uniform(-1, 1, (1500, 2))
-    y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
-    splits = {"train": x[:1000], "val": x[1000:1200], "test": x[1200:]}
-    labels = {"train": y[:1000], "val": y[1000:1200], "test": y[1200:]}
-    grid = baselines.boosted_trees(baselines.BOOSTED)
-    assert baselines.fit_grid(grid, splits, labels, baselines.accuracy) > 0.9
-    assert logistic(splits, labels) < 0.7
+    splits = parts_of(x[:, :, None], (x[:, 0] * x[:, 1] > 0).astype(np.int64), (1000, 200, 300))
+    form = SequenceSpec(Values(), 2, Classes(("a", "b")))
+    assert score(form, Method(FlatValues, HISTOGRAMS, TREES), splits, splits["train"]) > 0.9
+    assert score(form, Method(FlatValues, LINEAR, LOGISTIC), splits, splits["train"]) < 0.7
 
 
-class Constant:
-    """A model that answers with the same class, whatever it is fitted on."""
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def fit(self, x, y):
-        return self
-
-    def predict(self, x):
-        return np.full(len(x), self.answer)
+def always(x, y, weights, target, answer):
+    """Return a model that answers with the same class, whatever it is fitted on."""
+    return LinearModel(np.zeros((x.shape[1], 3)), np.eye(3)[answer])
 
 
-def test_a_grid_is_chosen_on_val_and_scored_on_test():
-    x = dict.fromkeys(SPLITS, np.zeros((4, 1)))
-    y = {"train": np.array([2, 2, 2, 2]), "val": np.array([1, 1, 1, 0]), "test": np.array([1, 0, 0, 0])}
-    grid = [Constant(0), Constant(1), Constant(2)]
-    assert baselines.fit_grid(grid, x, y, baselines.accuracy) == 0.25
-    assert baselines.fit_grid(grid, x, y | {"val": np.array([0, 0, 1, 1])}, baselines.accuracy) == 0.75
+def test_a_setting_is_chosen_on_val_and_scored_on_test():
+    form = SequenceSpec(Values(), 2, Classes(("a", "b", "c")))
+    constant = Method(FlatValues, ModelKind("always the same", always), (0, 1, 2))
+    for val, expected in (([1, 1, 1, 0], 0.25), ([0, 0, 1, 1], 0.75)):
+        y = np.array([2, 2, 2, 2, *val, 1, 0, 0, 0])
+        splits = parts_of(np.zeros((12, 2, 1)), y, (4, 4, 4))
+        assert score(form, constant, splits, splits["train"]) == expected
 
 
 def test_scores_of_sets_and_of_reals_at_their_edges():
@@ -253,6 +273,9 @@ def curves(lengths, random):
     return SequenceDataset.from_sequences([wave[:, None] for wave in waves], y)
 
 
+WAVES = SequenceSpec(Values(), 60, Classes(("slow", "fast")))
+
+
 @pytest.mark.parametrize("equal", [True, False])
 def test_kernels_tell_waves_apart_wherever_they_are(equal):
     random = np.random.RandomState(0)
@@ -260,33 +283,55 @@ def test_kernels_tell_waves_apart_wherever_they_are(equal):
         split: curves(np.full(n, 60) if equal else random.randint(20, 60, n), random)
         for split, n in {"train": 200, "val": 60, "test": 200}.items()
     }
-    y = {split: examples.targets.numpy() for split, examples in splits.items()}
-    x = features.minirocket(splits)
-    assert all(part.min() >= 0 and part.max() <= 1 and len(part) == len(y[s]) for s, part in x.items())
-    assert logistic(features.standardise(x), y) > 0.95
-    form = SequenceSpec(Values(centre=(0.0,), spread=(1.0,)), 60, Classes(("slow", "fast")))
-    _, plain = features.sequence_features(form, splits)
-    assert logistic(plain, y) < 0.8
+    assert score(WAVES, Method(KernelShares, RIDGE, ALPHAS), splits, splits["train"]) > 0.95
+    plain = methods.FlatValues if equal else methods.Summary
+    assert score(WAVES, Method(plain, LINEAR, LOGISTIC), splits, splits["train"]) < 0.8
 
 
 def test_kernels_take_several_channels_and_do_not_see_padding():
     random = np.random.RandomState(0)
     sequences = [random.rand(n, 3).astype(np.float32) for n in (30, 12, 30, 25)]
     together = SequenceDataset.from_sequences(sequences, np.array([0, 1, 0, 1]))
-    x = features.minirocket({"train": together, "test": together})
-    again = features.minirocket({"train": together, "test": together.take(torch.tensor([1]))})
-    differ = np.abs(again["test"][0] - x["test"][1]) > 1e-6  # by rounding at a threshold taken from here
+    found = KernelShares()
+    found.fit(together)
+    x = found.compute(together)
+    assert x.min() >= 0 and x.max() <= 1
+    alone = found.compute(together.take(torch.tensor([1])))
+    differ = np.abs(alone[0] - x[1]) > 1e-6  # by rounding at a threshold taken from here
     assert differ.mean() < 0.01
-    assert len(np.unique(x["train"], axis=0)) == 4
+    assert len(np.unique(x, axis=0)) == 4
+
+
+def suitable(form, lengths, labelled=100, unlabelled=False):
+    found = methods.simple_methods(form, labelled, torch.tensor(lengths), unlabelled)
+    return [each.name(form.target) for each in found if each.baseline]
 
 
 def test_kernels_are_left_out_where_they_take_long_or_find_no_room(monkeypatch):
-    short = SequenceDataset.from_array(np.zeros((4, 5, 1), np.float32), np.array([0, 1, 0, 1]))
-    assert features.minirocket({"train": short}) is None
-    long = SequenceDataset.from_array(np.zeros((4, 50, 1), np.float32), np.array([0, 1, 0, 1]))
-    assert features.minirocket({"train": long}) is not None
-    monkeypatch.setattr(features, "ROCKET_WORK", 1000)
-    assert features.minirocket({"train": long}) is None
+    assert KERNELS not in suitable(WAVES, [5] * 4)
+    assert KERNELS in suitable(WAVES, [50] * 4)
+    monkeypatch.setattr(methods, "WORK", 1000)
+    assert KERNELS not in suitable(WAVES, [50] * 4)
+
+
+def test_kernels_learn_their_thresholds_from_all_sequences():
+    every = methods.simple_methods(WAVES, 10, torch.full((300,), 60), unlabelled=True)
+    (of_all,) = [each for each in every if each.name(WAVES.target) == f"{KERNELS}, {ALL}"]
+    random = np.random.RandomState(0)
+    everything = curves(np.full(300, 60), random)
+    labelled = everything.take(torch.arange(10))
+    found = of_all.measured(everything, labelled)
+    expected = KernelShares()
+    expected.fit(everything)
+    alone = KernelShares()
+    alone.fit(labelled)
+    for (_, levels), (_, same), (_, other) in zip(
+        found.thresholds, expected.thresholds, alone.thresholds, strict=True
+    ):
+        assert torch.equal(levels, same) and not torch.equal(levels, other)
+    assert (found.mean == expected.mean).all() and not (found.mean == alone.mean).all()
+    assert of_all.name(WAVES.target) in suitable(WAVES, [60] * 4, unlabelled=True)
+    assert not any(name.endswith(ALL) for name in suitable(WAVES, [60] * 4))
 
 
 def test_methods_that_see_all_sequences_are_there_if_some_have_no_label(monkeypatch, tmp_path):
@@ -327,20 +372,37 @@ def test_labels_of_positions_get_what_unlabelled_sequences_say():
     splits = {split: SequenceDataset.from_sequences(x[rows], y[rows]) for split, rows in parts.items()}
     y[6:700] = -1
     everything = SequenceDataset.from_sequences(x[:700], y[:700])
-    grid = baselines.logistic_regressions(baselines.LOGISTIC_SEVERAL)
-    ((name, *method),) = unlabelled.methods(form, splits, everything, grid, 10_000)
-    pairs = {split: features.position_features(form, examples) for split, examples in splits.items()}
-    alone = logistic(*({split: pair[i] for split, pair in pairs.items()} for i in range(2)))
-    assert name.endswith(ALL)
-    assert baselines.fit_grid(*method, baselines.accuracy) > alone + 0.05
-    assert not unlabelled.methods(form, splits, splits["train"], grid, 10_000)
-    ((_, _, x, y_of),) = unlabelled.methods(form, splits, everything, grid, 50)
-    assert x["train"].shape[0] == len(y_of["train"]) == 50
+    alone, of_all = (Method(kind, LINEAR, (0.01, 1.0, 100.0)) for kind in (Windows, Cohesion))
+    least = score(form, alone, splits, everything)
+    assert score(form, of_all, splits, everything) > least + 0.05
+    named = of_all.name(form.target)
+    assert named.endswith(ALL)
+    assert named in suitable(form, [40], unlabelled=True) and named not in suitable(form, [40])
 
 
-def test_wide_values_are_not_self_trained(monkeypatch):
+def test_so_many_positions_are_fitted(monkeypatch):
+    fitted = []
+
+    def fit(x, y, weights, target, setting):
+        fitted.append((len(x), len(y), len(weights)))
+        return LinearModel(np.zeros((1, 2)), np.zeros(2))
+
+    y = np.array([[0, 1, -1, 1], [1, 1, 0, 1]])
+    examples = SequenceDataset.from_array(np.zeros((2, 4, 1)), y)
+    form = SequenceSpec(Values(), 4, PositionClasses(("a", "b")))
+    for most, expected in ((5, 5), (8, 7)):
+        monkeypatch.setattr(method, "POSITIONS", most)
+        Method(Windows, ModelKind("", fit), ()).fitted(form, np.zeros((8, 1)), examples, 1.0)
+        assert fitted.pop() == (expected,) * 3
+
+
+def test_values_of_all_sequences_are_used_and_wide_ones_are_not_self_trained(monkeypatch):
     task = Digits(train=300, labels=30)
-    named = "self-trained logistic regression on values, all sequences"
-    assert named in baseline_scores(task)
-    monkeypatch.setattr(unlabelled, "WIDEST", 10)
-    assert named not in baseline_scores(task)
+    self_trained = "self-trained logistic regression on values, all sequences"
+    directions = "logistic regression on directions of values, all sequences"
+    scores = baseline_scores(task)
+    assert min(scores[name] for name in (self_trained, directions, f"{KERNELS}, {ALL}")) > 0.7
+    assert self_trained in suitable(task.form, [64] * 4, unlabelled=True)
+    monkeypatch.setattr(methods, "WIDEST", 10)
+    found = suitable(task.form, [64] * 4, unlabelled=True)
+    assert self_trained not in found and directions in found

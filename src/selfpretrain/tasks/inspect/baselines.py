@@ -1,68 +1,42 @@
 """Simple baselines to compare networks with, and their scores on a task's test split.
 
-They are fitted on labelled training examples, their hyperparameters are selected on val from a grid, and they
-are scored on test: accuracy in [0, 1] for classes, micro F1 for sets of classes, R2 for real numbers. They
-run in one thread and are deterministic.
+They are guesses, shortcuts of the task, and baselines of the list of simple methods (``tasks.simple``), which
+are fitted on training examples with the setting that is best on val. Scores are accuracy in [0, 1] for
+classes, micro F1 for sets of classes and R2 for real numbers. They run in one thread and are deterministic.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...data.dataset import SequenceDataset, generator
-from ...data.spec import SPLITS, PositionClasses, Reals, Split, Tokens
+from ...data.spec import SPLITS, ClassSets, PositionClasses, Reals, SequenceSpec, Split
 from ...errors import DataError
 from ..base import Task
-from . import features, unlabelled
-from .features import Matrix, Splits
+from ..simple.features import ALL, Matrix
+from ..simple.method import Fitted, Method, targets_and_weights
+from ..simple.methods import SELF_TRAINED, simple_methods
 
 QUICK = 60_000
 """Maximum examples to fit fast methods on."""
-PLACES = 20_000
-"""Maximum positions times tokens of a one-hot encoded example."""
-POSITIONS = 50_000
-"""Maximum positions to fit on, for classes of positions."""
-LOGISTIC = (0.01, 0.1, 1.0, 10.0)
-"""Grid of inverse regularisation strengths of logistic regression on values."""
-LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
-"""The same on n-grams of tokens, whose TF-IDF weights are small."""
-LOGISTIC_SEVERAL = (0.01, 1.0, 100.0)
-"""The same where an example has several labels."""
-RIDGE = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Grid of regularisation strengths of ridge regression."""
-BOOSTED = (100, 300)
-"""Grid of numbers of boosted trees."""
-TREES = 50_000
-"""Maximum examples times classes for gradient boosting on statistics of values."""
 COMMONEST = "commonest class"
 MEAN = "mean"
 COPY = "copy of an overlapping training example"
 GUESSES = (COMMONEST, MEAN, COPY)
 """Methods that do not learn from the content of sequences."""
-KERNELS = "ridge regression on kernels (MiniRocket)"
 
-Features = Mapping[Split, Matrix]
-Labels = Mapping[Split, np.ndarray]
-Metric = Callable[[np.ndarray, np.ndarray], float]
-Methods = dict[str, tuple[Sequence[Any], Features]]
-"""Name of a method -> the grid of its models, and the features of every split."""
+Splits = Mapping[Split, SequenceDataset]
 
 
 def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     """Return the scores of simple methods on all labelled test examples, by name of the method.
 
-    Classes: the most frequent class; logistic regression on TF-IDF weighted 1-4-grams of tokens, or on
-    standardised values; ridge regression on MiniRocket features of values; the nearest neighbour, if
-    sequences are equally long; one entry for each shortcut of the task. On ``QUICK`` examples: logistic
-    regression on one-hot encoded tokens, for short sequences of equal length; gradient boosting on the task's
-    statistics, or on those of values up to ``TREES``. Reals: the mean, and ridge regression on the same
-    features. Where test examples share positions with training examples, as overlapping windows of a
-    recording do: the label of the nearest one. Sets of classes, and classes of positions: the most frequent
-    label, and logistic regression. Where training sequences have no label: what ``unlabelled.methods`` gives.
+    The most frequent class or the mean, the shortcuts of the task, and the baselines among the simple methods
+    that suit the data; some of these see training sequences without a label, too. Where test examples share
+    positions with training examples, as overlapping windows of a recording do: the label of the nearest one.
 
     Args:
         limit: maximum examples to fit on, and to select on, for all but the fast methods.
@@ -72,18 +46,28 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     """
     from threadpoolctl import threadpool_limits
 
+    form = task.form
+    splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
+    many = {split: labelled_examples(task, split, max(limit, QUICK)) for split in SPLITS}
+    everything = _with_unlabelled(task, limit)
+    scores = _guess(form, splits)
+    scores |= {name: _shortcut(cue, splits) for name, cue in task.shortcuts().items()}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit stopped by its iteration limit is still a baseline
-        splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
-        if not task.form.target.single:
-            return _scores_of_several(task, splits) | _scores_with_unlabelled(task, splits, limit)
-        if isinstance(task.form.target, Reals):
-            scores = _scores_of_reals(task, splits)
-        else:
-            scores = _scores_of_classes(task, splits)
-            scores |= _quick_scores(task, {s: labelled_examples(task, s, max(limit, QUICK)) for s in SPLITS})
-        scores |= _scores_with_unlabelled(task, splits, limit)
-        return scores | copy_score(task.load("train"), splits["test"])
+        for method in _suitable(task, splits, everything, many["train"]):
+            used = many if method.many else splits
+            scores[method.name(form.target)] = score(form, method, used, everything)
+    return scores | (copy_score(task.load("train"), splits["test"]) if form.target.single else {})
+
+
+def best_of_both(scores: Mapping[str, float]) -> list[str]:
+    """Return the best method that sees labelled sequences alone, and the best that sees all, if any does.
+
+    Args:
+        scores: name of a simple method -> score.
+    """
+    kinds = [[name for name in scores if name.endswith(ALL) == every] for every in (False, True)]
+    return [max(names, key=lambda name: scores[name]) for names in kinds if names]
 
 
 def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
@@ -99,6 +83,13 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
     return examples.take(rows if split == "test" else _at_most(rows, limit, split))
 
 
+def _with_unlabelled(task: Task, limit: int) -> SequenceDataset:
+    """Return labelled training examples, and after them those without a label."""
+    train = task.load("train")
+    kinds = (train.labelled, ~train.labelled)
+    return train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
+
+
 def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:
     """Return the rows, or a fixed random subset of ``limit`` of them, in order."""
     if len(rows) <= limit:
@@ -106,25 +97,43 @@ def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator("baseline", split))[:limit].sort().values]
 
 
-def fit_grid(models: Sequence[Any], x: Features, y: Labels, metric: Metric) -> float:
-    """Fit a grid of models on train, select the best on val, and return its score on test."""
-    fitted = [model.fit(x["train"], y["train"]) for model in models]
-    best = max(fitted, key=lambda model: metric(y["val"], model.predict(x["val"])))  # the first of equal ones
-    return metric(y["test"], best.predict(x["test"]))
+def _suitable(task: Task, splits: Splits, everything: SequenceDataset, many: SequenceDataset) -> list[Method]:
+    """Return the baselines that suit the data; none if all training examples have the same class."""
+    form = task.form
+    if not isinstance(form.target, Reals | ClassSets) and np.ptp(_known_targets(form, many)) == 0:
+        return []
+    parts = (everything, splits["val"], splits["test"])
+    lengths = torch.cat([part.lengths.flatten() for part in parts])
+    unlabelled = len(everything) > len(splits["train"])
+    statistics = None if task.statistics(many) is None else task.statistics
+    found = simple_methods(form, len(many), lengths, unlabelled, statistics)
+    return [method for method in found if method.baseline]
 
 
-def logistic_regressions(strengths: Sequence[float]) -> list[Any]:
-    """Return one logistic regression per inverse regularisation strength."""
-    from sklearn.linear_model import LogisticRegression
+def score(form: SequenceSpec, method: Method, splits: Splits, everything: SequenceDataset) -> float:
+    """Fit a method with each of its settings on train, select the best on val, and return its score on test.
 
-    return [LogisticRegression(C=strength, max_iter=100) for strength in strengths]
+    Args:
+        everything: training examples, those without a label included.
+    """
+    features = method.measured(everything, splits["train"])
+    train = everything if method.model is SELF_TRAINED else splits["train"]
+    x = features.transform(train)
+    fitted = [method.fitted(form, x, train, setting) for setting in method.settings(form.target)]
+    x = features.transform(splits["val"])
+    best = max(fitted, key=lambda model: _quality(form, model, x, splits["val"]))  # the first of equal ones
+    return _quality(form, best, features.transform(splits["test"]), splits["test"])
 
 
-def boosted_trees(numbers: Sequence[int]) -> list[Any]:
-    """Return one gradient boosting classifier per number of trees."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return [HistGradientBoostingClassifier(max_iter=number, random_state=0) for number in numbers]
+def _quality(form: SequenceSpec, model: Fitted, x: Matrix, examples: SequenceDataset) -> float:
+    """Return the score of a model on labelled examples with features x."""
+    y_true, _ = targets_and_weights(form, examples)
+    outputs = model.scores(x)
+    if isinstance(form.target, Reals):
+        return r2(y_true, outputs[:, 0])
+    if isinstance(form.target, ClassSets):
+        return micro_f1(y_true, outputs > 0)
+    return accuracy(y_true[y_true >= 0], outputs.argmax(1)[y_true >= 0])
 
 
 def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
@@ -148,102 +157,21 @@ def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     return float(f1_score(y_true.ravel(), y_pred.ravel(), zero_division=1.0))
 
 
-def _scores_of_reals(task: Task, splits: Splits) -> dict[str, float]:
-    from sklearn.linear_model import Ridge
-
-    y = _labels(splits)
-    grid = [Ridge(alpha=alpha) for alpha in RIDGE]
-    kind, x = features.sequence_features(task.form, splits)
-    methods: Methods = {f"ridge regression on {kind}": (grid, x)} | _on_kernels(task, splits, grid)
-    mean = np.full(len(y["test"]), y["train"].mean(dtype=np.float64))
-    return {MEAN: r2(y["test"], mean)} | _scores(methods, y, r2)
+def _known_targets(form: SequenceSpec, examples: SequenceDataset) -> np.ndarray:
+    """Return the targets of labelled examples; of positions, the known ones."""
+    y, _ = targets_and_weights(form, examples)
+    return y[y >= 0] if isinstance(form.target, PositionClasses) else y
 
 
-def _scores_of_classes(task: Task, splits: Splits) -> dict[str, float]:
-    from sklearn.linear_model import RidgeClassifier
-    from sklearn.neighbors import KNeighborsClassifier
-
-    y = _labels(splits)
-    kind, x = features.sequence_features(task.form, splits)
-    methods: Methods = {}
-    if len(np.unique(y["train"])) > 1:
-        strengths = LOGISTIC_NGRAMS if isinstance(task.form.signal, Tokens) else LOGISTIC
-        methods[f"logistic regression on {kind}"] = logistic_regressions(strengths), x
-        methods |= _on_kernels(task, splits, [RidgeClassifier(alpha=alpha) for alpha in RIDGE])
-    if kind == "values":
-        methods["nearest neighbour"] = [KNeighborsClassifier(1, algorithm="brute")], x
-    scores = {COMMONEST: accuracy(y["test"], _commonest(y["train"], len(y["test"])))}
-    scores |= _scores(methods, y, accuracy)
-    return scores | {name: _shortcut(cue, splits, y) for name, cue in task.shortcuts().items()}
-
-
-def _quick_scores(task: Task, splits: Splits) -> dict[str, float]:
-    """Return the scores of methods that are fast enough for many examples."""
-    y = _labels(splits)
-    n_classes = len(np.unique(y["train"]))
-    if n_classes < 2:
-        return {}
-    methods: Methods = {}
-    signal = task.form.signal
-    lengths = torch.cat([examples.lengths.flatten() for examples in splits.values()])
-    longest = int(lengths.max())
-    if isinstance(signal, Tokens) and int(lengths.min()) == longest and longest * signal.vocab <= PLACES:
-        x = {split: features.one_hot(examples, signal.vocab) for split, examples in splits.items()}
-        methods["logistic regression on symbols at their places"] = logistic_regressions(LOGISTIC), x
-    x = {split: task.statistics(examples) for split, examples in splits.items()}
-    few = len(y["train"]) * n_classes <= TREES
-    if x["train"] is None and not isinstance(signal, Tokens) and few:
-        x = {split: features.summary(examples) for split, examples in splits.items()}
-    if x["train"] is not None:
-        methods["gradient boosting on statistics"] = boosted_trees(BOOSTED), x
-    return _scores(methods, y, accuracy)
-
-
-def _scores_of_several(task: Task, splits: Splits) -> dict[str, float]:
-    """Return the scores of the most frequent label and of logistic regression on up to ``POSITIONS`` rows."""
-    from sklearn.multiclass import OneVsRestClassifier
-
-    grid = logistic_regressions(LOGISTIC_SEVERAL)
-    if isinstance(task.form.target, PositionClasses):
-        kind = f"the {features.AROUND} positions on either side"
-        pairs = {split: features.position_features(task.form, e) for split, e in splits.items()}
-        x = {split: pair[0] for split, pair in pairs.items()}
-        y = {split: pair[1] for split, pair in pairs.items()}
-        metric = accuracy
-        common = _commonest(y["train"], len(y["test"]))
-    else:
-        kind, x = features.sequence_features(task.form, splits)
-        y = {split: targets.astype(np.int64) for split, targets in _labels(splits).items()}
-        metric = micro_f1
-        common = _commonest_set(y["train"], len(y["test"]))
-        grid = [OneVsRestClassifier(model) for model in grid]
-    rows = np.random.RandomState(0).permutation(len(y["train"]))[:POSITIONS]
-    score = fit_grid(grid, x | {"train": x["train"][rows]}, y | {"train": y["train"][rows]}, metric)
-    return {COMMONEST: metric(y["test"], common), f"logistic regression on {kind}": score}
-
-
-def _scores_with_unlabelled(task: Task, splits: Splits, limit: int) -> dict[str, float]:
-    """Return the scores of methods that see up to ``limit`` training sequences without a label, too."""
-    train = task.load("train")
-    rows = [_at_most(known.nonzero()[:, 0], limit, "train") for known in (train.labelled, ~train.labelled)]
-    strengths = LOGISTIC_NGRAMS if isinstance(task.form.signal, Tokens) else LOGISTIC
-    grid = logistic_regressions(strengths if task.form.target.single else LOGISTIC_SEVERAL)
-    found = unlabelled.methods(task.form, splits, train.take(torch.cat(rows)), grid, POSITIONS)
-    return {name: fit_grid(grid, x, y, accuracy) for name, grid, x, y in found}
-
-
-def _labels(splits: Splits) -> dict[Split, np.ndarray]:
-    return {split: examples.targets.numpy() for split, examples in splits.items()}
-
-
-def _scores(methods: Methods, y: Labels, metric: Metric) -> dict[str, float]:
-    return {name: fit_grid(grid, x, y, metric) for name, (grid, x) in methods.items()}
-
-
-def _on_kernels(task: Task, splits: Splits, grid: Sequence[Any]) -> Methods:
-    """Return a grid on MiniRocket features; empty for tokens, and if they would take too long."""
-    x = None if isinstance(task.form.signal, Tokens) else features.minirocket(splits)
-    return {} if x is None else {KERNELS: (grid, features.standardise(x))}
+def _guess(form: SequenceSpec, splits: Splits) -> dict[str, float]:
+    """Return the score of the mean, or of the most frequent class or classes."""
+    train = _known_targets(form, splits["train"])
+    test = _known_targets(form, splits["test"])
+    if isinstance(form.target, Reals):
+        return {MEAN: r2(test, np.full(len(test), train.mean()))}
+    if isinstance(form.target, ClassSets):
+        return {COMMONEST: micro_f1(test, _commonest_set(train, len(test)))}
+    return {COMMONEST: accuracy(test, _commonest(train, len(test)))}
 
 
 def _commonest(train: np.ndarray, number: int) -> np.ndarray:
@@ -256,14 +184,15 @@ def _commonest_set(train: np.ndarray, number: int) -> np.ndarray:
     return np.tile((shares >= min(0.5, shares.max())).astype(np.int64), (number, 1))
 
 
-def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits, y: Labels) -> float:
+def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits) -> float:
     """Return the accuracy of predicting the most frequent training class of each value of the cue."""
     train = cue(splits["train"]).numpy()
     test = cue(splits["test"]).numpy()
-    y_pred = _commonest(y["train"], len(test))
+    y = splits["train"].targets.numpy()
+    y_pred = _commonest(y, len(test))
     for value in np.unique(train):
-        y_pred[test == value] = np.bincount(y["train"][train == value]).argmax()
-    return accuracy(y["test"], y_pred)
+        y_pred[test == value] = np.bincount(y[train == value]).argmax()
+    return accuracy(splits["test"].targets.numpy(), y_pred)
 
 
 def copy_score(train: SequenceDataset, test: SequenceDataset) -> dict[str, float]:

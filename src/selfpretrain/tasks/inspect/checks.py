@@ -27,9 +27,8 @@ from ...system.events import report_progress
 from ..base import Task
 from ..common.stored import Prepared
 from ..imported import Imported
-from .baselines import GUESSES, baseline_scores
+from .baselines import GUESSES, baseline_scores, best_of_both
 from .profile import STRETCHES, Profile, profile_splits
-from .unlabelled import best_of_both
 
 Level = Literal["fine", "note", "wrong"]
 Splits = dict[Split, SequenceDataset]

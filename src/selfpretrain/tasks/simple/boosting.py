@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
-from ..data.spec import ClassSets, Reals, Target
-from ..tasks.inspect.simple_features import State
+from ...data.spec import ClassSets, Reals, Target
+from .features import State
 from .linear import NEVER
 
 MOST_TREES = 200

@@ -1,7 +1,6 @@
-"""Features of sequences for the simple methods of ``fit``: measured on training data, saved as tensors.
+"""Features of symbols: n-grams, endings, symbols at places and around a position, statistics of neighbours.
 
-Features of symbols are hashed to 64-bit codes, whatever they are (n-grams, endings, symbols at a place), so
-that a vocabulary is one sorted array. Features of values are numbers with their mean and spread.
+They are hashed to 64-bit codes, so that a vocabulary is one sorted array.
 """
 
 import abc
@@ -11,11 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from ...data.dataset import SequenceDataset
-from . import features as inspect_features
-from .features import Matrix, Thresholds
+from .features import Features, Matrix, State, concatenated, sequences
 
 GRAMS = 4
 """Length of the longest n-gram."""
@@ -27,55 +24,23 @@ AROUND = 4
 """Neighbours on either side of a position."""
 MOST_FEATURES = 200_000
 """Most features of symbols; the most frequent ones are kept."""
+CHUNK = 1_000_000
+"""Positions that are encoded at a time."""
 COHESION = ("information", "following 1", "following 2", "preceding 1", "preceding 2")
 """Numbers that describe the boundary between two symbols."""
 BINS = 10
 """Bins of each of these numbers."""
-WIDE = 12
-"""Neighbours on either side of a position, for trees."""
-MOST_NEIGHBOURS = 200
-"""Most numbers of all of them: with several channels there are fewer."""
-CLOCKS = (2, 3, 4, 6, 8, 12, 16)
-"""Periods in which positions are counted."""
-BANDS = 4
-"""Octaves of frequency, from the highest down, of which the power is measured."""
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd multiplier that spreads codes over 64 bits: 2^64 divided by the golden ratio."""
 HALF = np.uint64(32)
 Codes = tuple[np.ndarray, np.ndarray]
 """Codes of features (uint64), and the number of the row that has each."""
-State = dict[str, Tensor]
-
-
-class Features(abc.ABC):
-    """A (rows, features) matrix of sequences, whose parameters are measured on training data."""
-
-    name: str
-
-    def measure(self, everything: SequenceDataset) -> None:  # noqa: B027  # most features need nothing
-        """Measure what needs no labels on all training sequences, before ``fit``."""
-
-    @abc.abstractmethod
-    def fit(self, examples: SequenceDataset) -> None:
-        """Measure the parameters on the labelled training examples."""
-
-    @abc.abstractmethod
-    def transform(self, examples: SequenceDataset) -> Matrix:
-        """Return the features, one row per sequence, or per position."""
-
-    @abc.abstractmethod
-    def state(self) -> State:
-        """Return the parameters."""
-
-    @abc.abstractmethod
-    def load(self, state: State) -> None:
-        """Set the parameters."""
 
 
 class SymbolFeatures(Features):
     """Features of symbols as 0 and 1, or with TF-IDF weights: those that training examples have."""
 
+    parameters: tuple[str, ...] = ("codes", "idf")
     weighted = False
     """Whether features have TF-IDF weights."""
 
@@ -93,20 +58,35 @@ class SymbolFeatures(Features):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Collect the features of the examples, at most ``MOST_FEATURES``."""
-        lengths = examples.lengths[0].numpy()
-        codes, _ = _distinct(*self.encode(_flat(examples), lengths))
-        found, count = np.unique(codes, return_counts=True)
-        if len(found) > MOST_FEATURES:
-            kept = np.sort(np.argsort(-count, kind="stable")[:MOST_FEATURES])
-            found = found[kept]
-            count = count[kept]
-        self.codes = found
-        self.idf = np.log((1 + self.rows(lengths)) / (1 + count)) + 1
+        number = 0
+        parts = []
+        for flat, lengths in _chunks(examples):
+            number += self.rows(lengths)
+            codes, owner = self.encode(flat, lengths)
+            found, times = np.unique(codes, return_counts=True)
+            parts.append((found, times, np.unique(_distinct(codes, owner), return_counts=True)[1]))
+        codes, times, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
+        self.codes, place = np.unique(codes, return_inverse=True)
+        times = np.bincount(place, times)
+        rows = np.bincount(place, rows)
+        if len(times) > MOST_FEATURES:
+            # Those as frequent as the first that is left out are left out, too: nothing ranks them.
+            least = min(np.sort(times)[-MOST_FEATURES] + 1, times.max())
+            self.codes = self.codes[times >= least]
+            rows = rows[times >= least]
+        self.idf = np.log((1 + number) / (1 + rows)) + 1
 
     def transform(self, examples: SequenceDataset) -> Matrix:
         """Return a sparse matrix."""
-        lengths = examples.lengths[0].numpy()
-        codes, owner = self.encode(_flat(examples), lengths)
+        x = sparse.vstack([self._matrix(*part) for part in _chunks(examples)]).tocsr()
+        return x if examples.views == 1 else self.join_views(x[: len(examples)], x[len(examples) :])
+
+    def join_views(self, first: Matrix, second: Matrix) -> Matrix:
+        """Return the features of pairs of sequences, of which both have a row."""
+        return sparse.hstack([first, second]).tocsr()
+
+    def _matrix(self, flat: np.ndarray, lengths: np.ndarray) -> Matrix:
+        codes, owner = self.encode(flat, lengths)
         place = np.searchsorted(self.codes, codes).clip(max=len(self.codes) - 1)
         known = self.codes[place] == codes
         shape = (self.rows(lengths), len(self.codes))
@@ -121,20 +101,11 @@ class SymbolFeatures(Features):
         norm = np.sqrt(np.asarray(x.multiply(x).sum(1))[:, 0])
         return (sparse.diags(1 / norm.clip(min=1e-12)) @ x).tocsr()
 
-    def state(self) -> State:
-        """Return the codes, whose 64 bits are stored as signed integers, and their weights."""
-        return {"codes": torch.from_numpy(self.codes.view(np.int64)), "idf": torch.from_numpy(self.idf)}
-
-    def load(self, state: State) -> None:
-        """Set codes and weights."""
-        self.codes = state["codes"].numpy().view(np.uint64)
-        self.idf = state["idf"].numpy()
-
 
 class NGrams(SymbolFeatures):
     """Runs of one to four symbols."""
 
-    name = f"1-{GRAMS}-grams"
+    name = "1-4-grams"
     weighted = True
 
     def encode(self, flat: np.ndarray, lengths: np.ndarray) -> Codes:
@@ -145,6 +116,10 @@ class NGrams(SymbolFeatures):
             inside = owner[: len(code)] == owner[n - 1 :]
             parts.append((code[inside], owner[: len(code)][inside]))
         return _joined(parts)
+
+    def join_views(self, first: Matrix, second: Matrix) -> Matrix:
+        """Return product and absolute difference of the features of pairs of sequences."""
+        return sparse.hstack([first.multiply(second), abs(first - second)]).tocsr()
 
 
 class Ends(SymbolFeatures):
@@ -181,6 +156,8 @@ class Windows(SymbolFeatures):
     """The symbols around a position, and the pairs of neighbours among them; one row per position."""
 
     name = f"the {AROUND} symbols on either side"
+    runs = 2
+    """Symbols of the longest run of neighbours that is a feature."""
 
     def rows(self, lengths: np.ndarray) -> int:
         """Return the number of positions."""
@@ -190,7 +167,7 @@ class Windows(SymbolFeatures):
         """Return the single symbols and pairs at every offset within the sequence."""
         owner = np.repeat(np.arange(len(lengths)), lengths)
         parts = []
-        for n, code in enumerate(_grams(flat, 2), 1):
+        for n, code in enumerate(_grams(flat, self.runs), 1):
             inside = owner[: len(code)] == owner[n - 1 :]
             start = np.flatnonzero(inside)
             for offset in range(-AROUND, AROUND + 2 - n):
@@ -200,6 +177,13 @@ class Windows(SymbolFeatures):
                 marked = _mix(code[start[kept]], np.full(int(kept.sum()), offset + 100 * n))
                 parts.append((marked, row[kept]))
         return _joined(parts)
+
+
+class Neighbours(Windows):
+    """The symbols around a position, one by one."""
+
+    name = f"the {AROUND} positions on either side"
+    runs = 1
 
 
 class Cohesion(Windows):
@@ -213,6 +197,7 @@ class Cohesion(Windows):
     """
 
     name = f"the {AROUND} symbols on either side, and statistics of all sequences"
+    parameters = ("codes", "idf", "edges")
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,7 +206,7 @@ class Cohesion(Windows):
 
     def measure(self, everything: SequenceDataset) -> None:
         """Count n-grams, and choose the edges of the bins."""
-        flat = _flat(everything)
+        flat = concatenated(everything)
         lengths = everything.lengths[0].numpy()
         owner = np.repeat(np.arange(len(lengths)), lengths)
         grams = list(_grams(flat, 3))
@@ -279,17 +264,16 @@ class Cohesion(Windows):
         return np.where(known[place] == codes, values[place], 0.0)
 
     def state(self) -> State:
-        """Return codes, tables and edges."""
-        state = super().state() | {"edges": torch.from_numpy(self.edges)}
+        """Return codes, edges and tables."""
+        state = super().state()
         for name, (codes, values) in self.tables.items():
             state[f"codes of {name}"] = torch.from_numpy(codes.view(np.int64))
             state[f"values of {name}"] = torch.from_numpy(values)
         return state
 
     def load(self, state: State) -> None:
-        """Set codes, tables and edges."""
+        """Set codes, edges and tables."""
         super().load(state)
-        self.edges = state["edges"].numpy()
         names = [name.removeprefix("values of ") for name in state if name.startswith("values of ")]
         self.tables = {
             name: (state[f"codes of {name}"].numpy().view(np.uint64), state[f"values of {name}"].numpy())
@@ -297,187 +281,13 @@ class Cohesion(Windows):
         }
 
 
-class Numbers(Features):
-    """Features that are numbers, shifted and scaled to mean 0 and standard deviation 1 on training data."""
-
-    def __init__(self) -> None:
-        self.mean = np.zeros(1)
-        self.spread = np.ones(1)
-
-    @abc.abstractmethod
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return the features before they are standardised."""
-
-    def fit(self, examples: SequenceDataset) -> None:
-        """Measure mean and spread."""
-        x = self.compute(examples)
-        self.mean = x.mean(0, dtype=np.float64)
-        self.spread = x.std(0, dtype=np.float64)
-        self.spread[self.spread < 1e-9] = 1.0
-
-    def transform(self, examples: SequenceDataset) -> Matrix:
-        """Return a dense matrix."""
-        return (self.compute(examples) - self.mean) / self.spread
-
-    def state(self) -> State:
-        """Return mean and spread."""
-        return {"mean": torch.from_numpy(self.mean), "spread": torch.from_numpy(self.spread)}
-
-    def load(self, state: State) -> None:
-        """Set mean and spread."""
-        self.mean = state["mean"].numpy()
-        self.spread = state["spread"].numpy()
-
-
-class FlatValues(Numbers):
-    """All values of sequences of equal length."""
-
-    name = "values"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, positions * channels)."""
-        return inspect_features.values(examples)
-
-
-class Summary(Numbers):
-    """Mean, standard deviation, minimum and maximum of every channel."""
-
-    name = "mean, sd, min, max"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 4 * channels)."""
-        return inspect_features.summary(examples)
-
-
-class Statistics(Numbers):
-    """Level, spread, shape and power of every channel, and the length of the sequence."""
-
-    name = "statistics of values"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 1 + 17 * channels)."""
-        return np.stack([_statistics(examples.sequence(row)) for row in range(len(examples))])
-
-
-class Symbols(Numbers):
-    """The number of the symbol at every place, for sequences of equal length."""
-
-    name = "symbols at their places, as numbers"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, positions)."""
-        return examples.stack(0).numpy().astype(np.float64)
-
-
-class ValueWindows(Numbers):
-    """The values around a position, zero beyond the ends of a sequence; one row per position."""
-
-    name = f"the {AROUND} positions on either side"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (positions, (2 * AROUND + 1) * channels)."""
-        return _windows(examples, AROUND, 0.0)
-
-
-class Rhythm(Numbers):
-    """The symbols or values around a position, and its place from both ends and on clocks; one row each."""
-
-    name = "a wide window and the place of a position"
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (positions, features); -1 stands beyond the ends of a sequence."""
-        lengths = examples.lengths[0].numpy()
-        channels = int(np.prod(examples.sequence(0).shape[1:]))
-        around = max(1, min(WIDE, (MOST_NEIGHBOURS // channels - 1) // 2))
-        place = np.concatenate([np.arange(length) for length in lengths])
-        left = np.repeat(lengths, lengths) - place
-        clocks = [place % clock for clock in CLOCKS]
-        return np.hstack([_windows(examples, around, -1.0), np.stack([place, left, *clocks], axis=1)])
-
-
-class KernelShares(Numbers):
-    """MiniRocket: shares of positions at which the outputs of dilated kernels exceed thresholds."""
-
-    name = "kernels (MiniRocket)"
-
-    def __init__(self, longest: int = 0, total: int = 0) -> None:
-        super().__init__()
-        self.longest = longest
-        self.total = total
-        self.thresholds: Thresholds = []
-
-    def fit(self, examples: SequenceDataset) -> None:
-        """Measure the thresholds, and mean and spread of the shares."""
-        self.thresholds = inspect_features.minirocket_thresholds(examples, self.longest, self.total) or []
-        super().fit(examples)
-
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, some 2,000 features)."""
-        return inspect_features.minirocket_shares(examples, self.thresholds)
-
-    def state(self) -> State:
-        """Return mean, spread and thresholds."""
-        return super().state() | {f"dilation {dilation}": x.contiguous() for dilation, x in self.thresholds}
-
-    def load(self, state: State) -> None:
-        """Set mean, spread and thresholds."""
-        super().load(state)
-        found = [(int(name.split()[1]), x) for name, x in state.items() if name.startswith("dilation")]
-        self.thresholds = sorted(found, key=lambda pair: pair[0])
-
-
-KINDS: dict[str, type[Features]] = {
-    kind.name: kind
-    for kind in (
-        *(NGrams, Ends, Places, Windows, Cohesion),
-        *(FlatValues, Summary, Statistics, Symbols, ValueWindows, Rhythm, KernelShares),
-    )
-}
-"""Name of the features -> class."""
-
-
-def _flat(examples: SequenceDataset) -> np.ndarray:
-    """Return the sequences of some examples, concatenated in their order."""
-    rows = [examples.sequence(row) for row in range(len(examples))]
-    return np.concatenate(rows)
-
-
-def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarray:
-    """Return the symbols or values around every position: (positions, (2 * around + 1) * channels).
-
-    Args:
-        beyond: what stands beyond the ends of a sequence.
-    """
-    lengths = examples.lengths[0].numpy()
-    flat = _flat(examples).astype(np.float64)
-    flat = flat.reshape(len(flat), -1)
-    owner = np.repeat(np.arange(len(examples)), lengths)
-    padded = np.pad(flat, ((around, around), (0, 0)))
-    owners = np.pad(owner, around, constant_values=-1)
-    parts = []
-    for offset in range(2 * around + 1):
-        shifted = slice(offset, offset + len(flat))
-        parts.append(np.where((owners[shifted] == owner)[:, None], padded[shifted], beyond))
-    return np.concatenate(parts, axis=1)
-
-
-def _statistics(sequence: np.ndarray) -> np.ndarray:
-    """Return the statistics of one sequence of values (length, channels)."""
-    x = sequence.astype(np.float64)
-    steps = np.abs(np.diff(x, axis=0))
-    centred = x - x.mean(0)
-    crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
-    power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
-    # Octaves from the highest frequency down; the lowest one takes all that is left.
-    edges = [len(power) // 2**octave for octave in range(BANDS)]
-    bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
-    of_channels = [
-        *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
-        *np.quantile(x, QUANTILES, axis=0),
-        *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
-        *bands,
-    ]
-    return np.concatenate([np.array([len(x)]), *of_channels])
+def _chunks(examples: SequenceDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield some sequences after the other, concatenated, and their lengths: all first views come first."""
+    examples = sequences(examples)
+    lengths = examples.lengths[0]
+    chunk = (lengths.cumsum(0) - lengths) // CHUNK
+    for rows in torch.arange(len(examples)).split(chunk.unique(return_counts=True)[1].tolist()):
+        yield concatenated(examples.take(rows)), lengths[rows].numpy()
 
 
 def _mix(code: np.ndarray, symbol: Any) -> np.ndarray:
@@ -517,11 +327,11 @@ def _joined(parts: list[Codes]) -> Codes:
     return np.concatenate([code for code, _ in parts]), np.concatenate([owner for _, owner in parts])
 
 
-def _distinct(codes: np.ndarray, owner: np.ndarray) -> Codes:
-    """Return every pair of a code and a row once."""
+def _distinct(codes: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Return every code once for every row that has it."""
     order = np.lexsort((owner, codes))
     codes = codes[order]
     owner = owner[order]
     first = np.ones(len(codes), dtype=bool)
     first[1:] = (codes[1:] != codes[:-1]) | (owner[1:] != owner[:-1])
-    return codes[first], owner[first]
+    return codes[first]

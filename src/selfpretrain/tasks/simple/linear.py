@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from ..data.spec import ClassSets, Reals, Target
-from ..tasks.inspect.features import Matrix
-from ..tasks.inspect.simple_features import State
+from ...data.spec import ClassSets, Reals, Target
+from .features import Matrix, State
 
 NEVER = -30.0
 """Logit of a class that no training example has."""

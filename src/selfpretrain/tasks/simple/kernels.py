@@ -1,0 +1,128 @@
+"""MiniRocket features: shares of positions at which the outputs of dilated kernels exceed thresholds.
+
+The 84 kernels have nine weights, of which three are 2 and six are -1, and are dilated by powers of two. The
+thresholds are quantiles of their outputs on training sequences. Each kernel reads random channels.
+
+Source: Dempster, Schmidt and Webb (2021), MiniRocket.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d
+
+from ...data.dataset import Batch, SequenceDataset, generator
+from .features import Numbers, State, sequences
+
+KERNEL_SIZE = 9
+"""Weights of a kernel."""
+TWOS = 3
+"""Weights of a kernel that are 2; the others are -1."""
+PLACES = list(combinations(range(KERNEL_SIZE), TWOS))
+"""Places of these weights, of every kernel."""
+FEATURES = 2_000
+"""Approximate number of features per sequence."""
+WORK = 4e9
+"""Most kernel outputs to compute: some seconds."""
+SAMPLE = 32
+"""Training sequences from which thresholds are computed."""
+BATCH = 16
+
+Thresholds = list[tuple[int, Tensor]]
+"""Dilation, and the (kernels, quantiles) thresholds at it."""
+
+
+class KernelShares(Numbers):
+    """Shares of positions at which the outputs of dilated kernels exceed thresholds."""
+
+    name = "kernels (MiniRocket)"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thresholds: Thresholds = []
+
+    def fit(self, examples: SequenceDataset) -> None:
+        """Measure the thresholds, and mean and spread of the shares."""
+        positions = int(examples.lengths.sum())
+        dilations = [2**power for power in range(12) if (KERNEL_SIZE - 1) * 2**power < examples.longest.max()]
+        # If not all dilations fit into the limit, keep the largest: they cover the longest range.
+        dilations = dilations[-max(1, int(WORK / (positions * len(PLACES)))) :] or [1]
+        quantiles = max(1, FEATURES // (len(PLACES) * len(dilations)))
+        rows = torch.randperm(len(examples), generator=generator("kernels"))[:SAMPLE]
+        sample = sequences(examples.take(rows))
+        weights = _kernels(sample)
+        self.thresholds = [(each, _thresholds(sample, weights, each, quantiles)) for each in dilations]
+        super().fit(examples)
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (n, some 2,000 features)."""
+        weights = _kernels(examples)
+        shares = [_shares(batch, weights, self.thresholds) for batch in _batches(examples)]
+        return torch.cat(shares).numpy()
+
+    def state(self) -> State:
+        """Return mean, spread and thresholds."""
+        return super().state() | {f"dilation {dilation}": x.contiguous() for dilation, x in self.thresholds}
+
+    def load(self, state: State) -> None:
+        """Set mean, spread and thresholds."""
+        super().load(state)
+        found = [(int(name.split()[1]), x) for name, x in state.items() if name.startswith("dilation")]
+        self.thresholds = sorted(found, key=lambda pair: pair[0])
+
+
+def _kernels(examples: SequenceDataset) -> Tensor:
+    """Return the weights (kernels, channels, width) of the kernels."""
+    kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0)
+    kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
+    return _over_channels(kernels, examples.batch(torch.tensor([0])).inputs.shape[-1])
+
+
+def _over_channels(kernels: Tensor, channels: int) -> Tensor:
+    """Return weights (kernels, channels, width); each kernel reads a random subset of channels."""
+    random = generator("kernels", "channels")
+    masks = torch.zeros(len(kernels), channels)
+    for mask in masks:
+        number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, KERNEL_SIZE) + 1)))
+        mask[torch.randperm(channels, generator=random)[: max(1, number)]] = 1
+    return kernels[:, None] * masks[..., None]
+
+
+def _batches(examples: SequenceDataset) -> list[Batch]:
+    """Return all sequences in batches, in their order."""
+    return [examples.batch(rows) for rows in torch.arange(len(examples)).split(BATCH)]
+
+
+def _kernel_outputs(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
+    """Return the kernel outputs (B, kernels, L) for sequences with their mean subtracted."""
+    mask = batch.real()[..., None].float()
+    x = batch.inputs.nan_to_num() * mask
+    x = (x - x.sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * mask
+    return conv1d(x.mT, weights, padding="same", dilation=dilation)
+
+
+def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
+    """Return the (kernels, quantiles) thresholds: quantiles of the outputs on training sequences."""
+    outputs = torch.cat(
+        [
+            _kernel_outputs(batch, weights, dilation).transpose(0, 1)[:, batch.real()]
+            for batch in _batches(sample)
+        ],
+        dim=1,
+    )
+    n_outputs = outputs.shape[1]
+    outputs = outputs[:, torch.linspace(0, n_outputs - 1, min(n_outputs, 10_000)).long()]
+    return outputs.quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=1).T
+
+
+def _shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:
+    """Return (B, features): the shares of real positions at which a kernel's output exceeds a threshold."""
+    mask = batch.real()[:, None]
+    parts = []
+    for dilation, levels in thresholds:
+        outputs = _kernel_outputs(batch, weights, dilation)
+        above = [((outputs > level[:, None]) & mask).sum(-1) for level in levels.T]
+        parts.append(torch.stack(above, -1).flatten(1) / mask.sum(-1))
+    return torch.cat(parts, 1)

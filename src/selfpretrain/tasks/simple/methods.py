@@ -1,0 +1,141 @@
+"""The list of simple methods: features, the model on them, the settings to try, and the data that they suit.
+
+``fit`` tries the candidates and chooses among them and networks on validation (``estimators.simple``); the
+data checks and reports score the baselines on the test split (``tasks.inspect.baselines``). Another method is
+another entry of the list.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.semi_supervised import SelfTrainingClassifier
+from torch import Tensor
+
+from ...data.dataset import SequenceDataset
+from ...data.spec import Classes, PositionClasses, Reals, SequenceSpec, Tokens, Values
+from .boosting import fit_boosted
+from .features import MOST_DIRECTIONS, Features, directions, of_all
+from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
+from .linear import fit_linear
+from .method import MOST_BOOSTED, Method, ModelKind
+from .symbols import Cohesion, Ends, Neighbours, NGrams, Places, Windows
+from .unsaved import fit_with, logistic, logistic_on_first
+from .values import FlatValues, HandMade, Rhythm, Statistics, Summary, Symbols, ValueWindows
+
+LOGISTIC = (0.01, 0.1, 1.0, 10.0)
+"""Grid of inverse regularisation strengths of logistic regression."""
+LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
+"""The same on n-grams, whose TF-IDF weights are small."""
+LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
+"""The same on positions, which are many."""
+DIRECTIONS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC))
+DIRECTIONS_NGRAMS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC_NGRAMS))
+"""The same on the first directions, with their number."""
+ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+"""Grid of regularisation strengths of ridge regression."""
+DEPTHS = (2, 5)
+"""Depths of boosted trees to try."""
+TREES = (100, 300)
+"""Numbers of trees of gradient boosting on histograms to try."""
+PIXELS = 4096
+"""Most values per example to use all of them; longer examples are summarised."""
+ONE_HOT = 20_000
+"""Most positions times tokens of symbols at their places, for a baseline."""
+MOST_HISTOGRAMS = 50_000
+"""Most examples times classes of gradient boosting on histograms of statistics of values."""
+WIDEST = 1_000
+"""Most dense features for self-training, which fits a model some ten times."""
+
+LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
+BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
+RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
+NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
+HISTOGRAMS = ModelKind(
+    "gradient boosting on {}",
+    fit_with(lambda trees: HistGradientBoostingClassifier(max_iter=trees, random_state=0)),
+)
+ON_FIRST = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
+# Source: Yarowsky (1995), Unsupervised word sense disambiguation rivaling supervised methods.
+SELF_TRAINED = ModelKind(
+    "self-trained logistic regression on {}",
+    fit_with(lambda strength: SelfTrainingClassifier(logistic(strength))),
+)
+
+
+def simple_methods(
+    form: SequenceSpec,
+    labelled: int,
+    lengths: Tensor,
+    unlabelled: bool = False,
+    statistics: Callable[[SequenceDataset], Any] | None = None,
+) -> list[Method]:
+    """Return every simple method, and whether it suits the data as a candidate and as a baseline.
+
+    Args:
+        labelled: number of training examples with a label.
+        lengths: positions of all sequences.
+        unlabelled: whether there are training sequences without a label.
+        statistics: returns statistics (n, K) that the task defines for its examples.
+    """
+    classes = isinstance(form.target, Classes)
+    positions = isinstance(form.target, PositionClasses)
+    tokens = isinstance(form.signal, Tokens) and not positions
+    values = isinstance(form.signal, Values) and not positions
+    token_windows = positions and isinstance(form.signal, Tokens)
+    value_windows = positions and isinstance(form.signal, Values)
+    boundaries = token_windows and int(lengths.max()) > 1
+    equal = bool((lengths == form.length).all())
+    numbers = form.length * form.views * (form.signal.channels if isinstance(form.signal, Values) else 1)
+    flat = values and equal and numbers <= PIXELS
+    summarised = values and not flat
+    places = tokens and equal
+    one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= ONE_HOT
+    kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
+    outputs = labelled * form.target.outputs
+    few = outputs <= MOST_BOOSTED
+    histograms = statistics is not None or (values and outputs <= MOST_HISTOGRAMS)
+    hand_made = partial(HandMade, statistics or Summary().compute)
+    with_unlabelled = unlabelled and classes and form.views == 1
+    self_trained = with_unlabelled and (not flat or numbers <= WIDEST)
+    return [
+        Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=tokens, baseline=tokens),
+        Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
+        Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
+        Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= PIXELS),
+        Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
+        Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
+        Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),
+        Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
+        Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
+        Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
+        Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
+        Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
+        Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
+        Method(Cohesion, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
+        Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),
+        Method(Rhythm, BOOSTED, DEPTHS, candidate=positions),
+        # Methods that see sequences without a label, too.
+        Method(partial(directions, NGrams), ON_FIRST, DIRECTIONS_NGRAMS, baseline=tokens and with_unlabelled),
+        Method(partial(directions, FlatValues), ON_FIRST, DIRECTIONS, baseline=flat and with_unlabelled),
+        Method(partial(directions, Summary), ON_FIRST, DIRECTIONS, baseline=summarised and with_unlabelled),
+        Method(partial(of_all, NGrams), SELF_TRAINED, LOGISTIC_NGRAMS, baseline=tokens and self_trained),
+        Method(partial(of_all, FlatValues), SELF_TRAINED, LOGISTIC, baseline=flat and self_trained),
+        Method(partial(of_all, Summary), SELF_TRAINED, LOGISTIC, baseline=summarised and self_trained),
+        Method(partial(of_all, KernelShares), RIDGE, ALPHAS, baseline=kernels and with_unlabelled),
+    ]
+
+
+def features_named(form: SequenceSpec, name: str) -> Features:
+    """Return new features of the candidates for some form of sequences by their name.
+
+    Raises:
+        KeyError: if no candidate has features of that name.
+    """
+    every = simple_methods(form, 0, torch.tensor([form.length]))
+    return {method.features().name: method.features for method in every if method.candidate}[name]()

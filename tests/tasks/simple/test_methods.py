@@ -1,0 +1,90 @@
+"""The list of simple methods: what suits which data, and features that are saved."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Tokens, Values
+from selfpretrain.tasks.simple.features import ALL
+from selfpretrain.tasks.simple.methods import features_named, simple_methods
+
+NAMES = ("a", "b")
+SIGNALS = (Tokens(5), Values(channels=2))
+TARGETS = (Classes(NAMES), Reals(), ClassSets(NAMES), PositionClasses(NAMES))
+
+
+def data_of(signal, n=12):
+    random = np.random.RandomState(0)
+    if isinstance(signal, Tokens):
+        return SequenceDataset.from_array(random.randint(0, 5, (n, 20)).astype(np.uint8), np.arange(n) % 2)
+    return SequenceDataset.from_array(random.randn(n, 20, 2).astype(np.float32), np.arange(n) % 2)
+
+
+@pytest.mark.parametrize(
+    ("signal", "target", "lengths", "unlabelled"),
+    [*product(SIGNALS, TARGETS, ([20, 20], [20, 9]), (False, True))],
+)
+def test_all_data_have_methods_and_no_two_have_one_name(signal, target, lengths, unlabelled):
+    form = SequenceSpec(signal, 20, target)
+    every = simple_methods(form, 100, torch.tensor(lengths), unlabelled)
+    for use in ("candidate", "baseline"):
+        found = [each.name(target) for each in every if getattr(each, use)]
+        assert found and len(set(found)) == len(found)
+        assert not isinstance(target, Reals) or not any("logistic" in name for name in found)
+    of_all = [name for name in found if name.endswith(ALL)]
+    none = isinstance(target, Reals | ClassSets) or (target, signal) == (TARGETS[3], SIGNALS[1])
+    assert bool(of_all) == (unlabelled and not none)
+
+
+FORMS = [SequenceSpec(signal, 20, target) for signal, target in product(SIGNALS, TARGETS)]
+LISTED = {
+    each.features().name: form
+    for form in FORMS
+    for each in simple_methods(form, 8, torch.tensor([20]))
+    if each.candidate
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_features_are_the_same_after_they_are_saved(name):
+    form = LISTED[name]
+    examples = data_of(form.signal)
+    found = features_named(form, name)
+    found.measure(examples)
+    found.fit(examples.take(torch.arange(8)))
+    again = features_named(form, name)
+    again.load(found.state())
+    x, y = (np.asarray(each.transform(examples).sum(0)).ravel() for each in (found, again))
+    assert x.std() > 0
+    np.testing.assert_array_equal(x, y)
+
+
+def test_features_of_baselines_alone_are_not_loaded():
+    with pytest.raises(KeyError):
+        features_named(FORMS[0], f"directions of 1-4-grams, {ALL}")
+
+
+@pytest.mark.parametrize("kind", ["1-4-grams", "symbols at their places", "values", "mean, sd, min, max"])
+def test_pairs_of_sequences_have_features_of_both(kind):
+    tokens = kind in ("1-4-grams", "symbols at their places")
+    examples = data_of(SIGNALS[0] if tokens else SIGNALS[1])
+    starts = examples.starts[0]
+    pairs = SequenceDataset(
+        examples.flat,
+        torch.stack([starts, starts.flip(0)]),
+        examples.lengths.repeat(2, 1),
+        examples.targets,
+    )
+    found = features_named(LISTED[kind], kind)
+    found.fit(pairs)
+    x = found.transform(pairs)
+    x = x.toarray() if tokens else x
+    half = x.shape[1] // 2
+    if kind == "1-4-grams":  # product and difference do not depend on the order
+        np.testing.assert_allclose(x, x[::-1])
+    else:
+        np.testing.assert_allclose(x[:, :half], x[::-1, half:])
+    assert x.std(0).max() > 0
