@@ -6,11 +6,7 @@ import torch
 import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
-from selfpretrain.mixers.common.attention_heads import split_heads
-from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
-from selfpretrain.mixers.mamba2 import Mamba2
-from selfpretrain.mixers.nystromformer import Nystromformer
 
 pytestmark = pytest.mark.slow
 
@@ -32,19 +28,6 @@ def padded():
     padding_mask = torch.ones(2, L, dtype=torch.bool)
     padding_mask[0, 48:] = False
     return padding_mask
-
-
-@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
-def test_local_attention(causal):
-    peers = pytest.importorskip("local_attention")
-    layer = without_output(build(Local(heads=H, size=8), causal))
-    peer = peers.LocalAttention(8, causal=causal, use_rotary_pos_emb=False)
-    x, padding_mask = torch.randn(2, L, D), padded()
-    q, k, v = (split_heads(p(x), H) for p in (layer.q, layer.k, layer.v))
-    expected = peer(q, k, v, mask=padding_mask).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(
-        layer(x, padding_mask)[padding_mask], expected[padding_mask], atol=2e-6, rtol=1e-5
-    )
 
 
 def test_longformer():
@@ -91,48 +74,3 @@ def test_bigbird():
     layer.talks[:, 1:-1].scatter_(2, drawn[0], True)
     assert layer.talks[:, 1:-1].sum(-1).float().mean() > 6.5  # most of the random blocks are further ones
     torch.testing.assert_close(layer(x, None), expected, atol=2e-6, rtol=1e-5)
-
-
-def test_nystromformer():
-    peers = pytest.importorskip("nystrom_attention")
-    layer = build(Nystromformer(heads=H, landmarks=16, kernel=5))
-    peer = peers.NystromAttention(D, dim_head=D // H, heads=H, num_landmarks=16, residual_conv_kernel=5)
-    with torch.no_grad():
-        for mine in (layer.q, layer.k, layer.v):
-            mine.bias.zero_()
-        peer.to_qkv.weight.copy_(torch.cat([layer.q.weight, layer.k.weight, layer.v.weight]))
-        peer.to_out[0].load_state_dict(layer.out.state_dict())
-        peer.res_conv.load_state_dict(layer.near.state_dict())
-    x = torch.randn(1, L, D)  # of several sequences, the peer's inverses would depend on each other
-    torch.testing.assert_close(layer(x, None), peer(x), atol=1e-3, rtol=1e-3)
-
-
-def test_mamba2():
-    peers = pytest.importorskip("transformers.models.mamba2.modeling_mamba2")
-    config = peers.Mamba2Config(
-        hidden_size=D,
-        num_heads=H,
-        head_dim=D,
-        state_size=6,
-        n_groups=1,
-        expand=2,
-        conv_kernel=4,
-        chunk_size=16,
-    )
-    peer, layer = peers.Mamba2Mixer(config, 0), build(Mamba2(heads=H, states=6), causal=True)
-    cell, others = layer.past, dict(peer.named_parameters())
-    with torch.no_grad():
-        for name, mine in {
-            "in_proj.weight": cell.enter.weight,
-            "conv1d.weight": cell.taps.T[:, None],
-            "conv1d.bias": cell.bias.normal_(),
-            "A_log": cell.log_decay,
-            "dt_bias": cell.step,
-            "D": cell.D.normal_(),
-            "norm.weight": cell.norm.weight.normal_(),
-            "out_proj.weight": cell.out.weight,
-        }.items():
-            others.pop(name).copy_(mine)
-    assert not others
-    x = torch.randn(2, L, D)
-    torch.testing.assert_close(layer(x, None), peer(x), atol=2e-6, rtol=1e-5)

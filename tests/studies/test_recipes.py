@@ -41,7 +41,6 @@ from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.build import build_network
 from selfpretrain.training.recipe import Recipe
 
-CROSS = "\N{MULTIPLICATION SIGN}"
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = [key for name in PAPERS for key in recipe_keys(name)]
 every_recipe = pytest.mark.parametrize("key", KEYS, ids="-".join)
@@ -176,48 +175,14 @@ def as_printed(row):
     return (*kind, row.lr, row.batch, row.weight_decay, TASKS[row.task].loss)
 
 
-def cell_of(text):
-    """Learning rate and batch of finetuning and, unless it was not pretrained or lacks a number, of SPT."""
-    numbers = [float(x) for x in text.split(",")]
-    if len(numbers) == 3:
-        return (numbers[0], numbers[1]), (None, numbers[2])
-    return (numbers[0], numbers[1]), (tuple(numbers[2:]) or None)
 
 
-def test_table_5_is_the_paper_s(papers):
-    rows = table(papers, "Approach\tListops\tText\tRetrival")
-    names = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "DLR + Rand Init"}
-    tasks = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
-    for family, cells in TABLE_5.items():
-        whole = rows["Pythia" if family == "pythia" else f"{names[family]} + SPT"]
-        told = {task: cell for task, cell in zip(tasks, whole, strict=True) if cell != CROSS}
-        assert list(told) == list(cells)
-        for task, cell in told.items():
-            assert (cells[task].finetune, cells[task].pretrain) == cell_of(cell)
-        scratch = rows.get(names.get(family, ""), [CROSS] * 6)
-        told = {task: cell_of(cell)[0] for task, cell in zip(tasks, scratch, strict=True) if cell != CROSS}
-        assert told == {task: cell.scratch for task, cell in cells.items() if cell.scratch}
 
 
-def test_table_6_is_the_paper_s(papers):
-    rows = table(papers, "Approach\tSC-Causal\tSC-Bi.")
-    columns = [("speech", "causal"), ("speech", "masked"), ("scifar", "masked")]
-    columns += [(f"bidmc-{target}", "masked") for target in ("rr", "hr", "spo2")]
-    for column, spt, scratch in zip(columns, rows["S4 + SPT"], rows["S4"], strict=True):
-        cell = TABLE_6[column]
-        assert (cell.finetune, cell.pretrain) == cell_of(spt)
-        assert cell.scratch == (cell_of(scratch)[0] if "bidmc" in column[0] else None)
 
 
-def test_the_first_cells_of_table_6_from_scratch_repeat_table_5(papers):
-    here = table(papers, "Approach\tSC-Causal\tSC-Bi.")
-    assert here["S4"][:3] == table(papers, "Approach\tListops\tText\tRetrival")["S4 + SPT"][:3]
 
 
-def table(papers, head):
-    text = (papers / "amos-2024-never-train-from-scratch.txt").read_text()
-    lines = text[text.index(head) :].partition("\n\n")[0].splitlines()[1:]
-    return {name: cells for name, *cells in (line.split("\t") for line in lines)}
 
 
 def test_table_11_is_the_paper_s(papers):
