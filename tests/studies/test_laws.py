@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-import toys
+import paper_data
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.report.paper_numbers import look_up
@@ -22,22 +22,16 @@ from selfpretrain.studies.arms.mimetic import Mimetic
 from selfpretrain.studies.arms.near import Near
 from selfpretrain.studies.arms.pooling import OtherPooling
 from selfpretrain.studies.base import Study, about
-from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import fingerprint
 
 STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
 every_study = pytest.mark.parametrize("name", STUDIES)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 @functools.cache
 def cells(name):
     """Those of a study at smoke scale, with two seeds; the length of matched arms does not matter here."""
-    return list(STUDIES[name].at_scale("smoke", seeds=2).cells(Planner("rough")))
+    return list(STUDIES[name].at_scale("smoke", seeds=2).cells(paper_data.ROUGH))
 
 
 def parts(mine):

@@ -41,21 +41,8 @@ PLANNER = Planner("rough", stubs=True)
 
 @pytest.fixture(autouse=True, scope="module")
 def data(tmp_path_factory):
-    toys.settle()
-    with paper_data.stubbed(tmp_path_factory.mktemp("nothing")), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "_network_without_weights", known_network)
+    with paper_data.stubbed(tmp_path_factory.mktemp("nothing")):
         yield
-
-
-NETWORKS, WEIGHTLESS = {}, cost._network_without_weights
-
-
-def known_network(recipe):
-    """The network to count, built once for all arms and stages of the same sizes."""
-    key = cost._passes(recipe), recipe.task_of(recipe.last).form
-    if key not in NETWORKS:
-        NETWORKS[key] = WEIGHTLESS(recipe).to("meta")
-    return NETWORKS[key]
 
 
 @functools.cache
@@ -151,20 +138,6 @@ def test_plain_scratch_stands_beside_the_papers_scratch_and_tied_beside_nothing(
         "S4": "S4 (original)",
         "S4, updated": "S4 (updated)",
     }
-
-
-def test_the_longest_task_is_s4_s_alone():
-    cells = {
-        (row, column): made
-        for (label, _, row, column), made in planned("amos-table-2").items()
-        if label == "PathX-256"
-    }
-    assert set(cells) == {("S4", column) for column in (SCRATCH, MATCHED, SPT)}
-    numbers = {
-        column: look_up("amos2024", made.printed).value for (_, column), made in cells.items() if made.printed
-    }
-    assert numbers == {SCRATCH: 67.82, SPT: 87.11}
-    assert cells["S4", SPT].recipe.task.form.length == 65_536
 
 
 def test_sizes_fit_the_labels_of_table_9():

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-import toys
 from scripts import script
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
@@ -19,7 +18,7 @@ from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
+from selfpretrain.studies.recipes.amos2024_tables import TABLE_4
 from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.studies.recipes.gu2022 import TABLE_11
 from selfpretrain.studies.recipes.lookup import (
@@ -56,11 +55,6 @@ def papers():
     if not folder.is_dir():
         pytest.skip("needs the texts of the papers")
     return folder
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
 
 
 def tiny(key):
@@ -173,16 +167,6 @@ def row_of(line):
 def as_printed(row):
     kind = (row.positions == "rotary", row.width, row.depth, row.heads, row.hidden, row.pooling)
     return (*kind, row.lr, row.batch, row.weight_decay, TASKS[row.task].loss)
-
-
-
-
-
-
-
-
-
-
 
 
 def test_table_11_is_the_paper_s(papers):

@@ -56,24 +56,19 @@ def dplr(H, N, scale=1.0):
     return A, P, B, torch.rand(H, dtype=torch.double) + 0.01
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("real", [False, True], ids=["complex", "real"])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_modal_kernel_is_its_sum(length, real, outputs):
-    toys.settle()
-    weight, rate = numbers(outputs, 3, 5, real=real), modes(3, 5, real=real)
-    torch.testing.assert_close(
-        modal_kernel(weight, rate, length), plain_modal(weight, rate, length), atol=1e-12, rtol=1e-12
-    )
-
-
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("block", [4, 512])
-def test_shared_kernel_is_its_sum(length, block):
+def test_modal_and_shared_kernels_are_their_sums(length, outputs):
     toys.settle()
-    weight, rate = numbers(2, 3, 5), modes(5)
-    plain = plain_modal(weight, rate.expand(3, 5), length)
-    torch.testing.assert_close(shared_kernel(weight, rate, length, block), plain, atol=1e-12, rtol=1e-12)
+    for real in (False, True):
+        weight, rate = numbers(outputs, 3, 5, real=real), modes(3, 5, real=real)
+        expected = plain_modal(weight, rate, length)
+        torch.testing.assert_close(modal_kernel(weight, rate, length), expected, atol=1e-12, rtol=1e-12)
+    weight, rate = numbers(outputs, 3, 5), modes(5)
+    expected = plain_modal(weight, rate.expand(3, 5), length)
+    for block in (4, 512):
+        found = shared_kernel(weight, rate, length, block)
+        torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
 
 
 def test_modes_that_died_are_left_out_and_not_missed_but_not_those_that_are_no_number():
@@ -88,18 +83,22 @@ def test_modes_that_died_are_left_out_and_not_missed_but_not_those_that_are_no_n
 
 @pytest.mark.parametrize("most_leaps", [1, 3, 128])
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_dplr_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
+def test_kernels_of_full_matrices_are_their_recurrences(length, most_leaps, monkeypatch):
     monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
     toys.settle()
-    system, C = bilinear_dplr(*dplr(3, 4)), numbers(outputs, 3, 8, real=True)
-    A = dense(system) + torch.eye(8)
-    plain = torch.stack([plain_recurrence(A, system.B, c, length) for c in C])
-    torch.testing.assert_close(dplr_kernel(system, C, length), plain, atol=1e-12, rtol=1e-10)
+    for outputs in (1, 2):
+        system, C = bilinear_dplr(*dplr(3, 4)), numbers(outputs, 3, 8, real=True)
+        A = dense(system) + torch.eye(8)
+        plain = torch.stack([plain_recurrence(A, system.B, c, length) for c in C])
+        torch.testing.assert_close(dplr_kernel(system, C, length), plain, atol=1e-12, rtol=1e-10)
+        change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
+        plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])
+        found = powers_kernel(change, B[:, None], C, length)
+        torch.testing.assert_close(found, plain, atol=1e-12, rtol=1e-10)
 
 
 @given(seed=st.integers(0, 1000), log_dt=st.floats(-12, 2))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt):
     toys.settle(seed)
     A, P, B, dt = dplr(8, 16, 10.0)
@@ -109,39 +108,26 @@ def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt
     assert (dplr_kernel(system, C.float(), 500) - truth).abs().max() < 1e-5 * truth.abs().max()
 
 
-@pytest.mark.parametrize("most_leaps", [1, 128])
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_powers_kernel_is_the_recurrence(length, outputs, most_leaps, monkeypatch):
-    monkeypatch.setattr(powers_module, "MAX_ROW_PRODUCTS", most_leaps)
-    toys.settle()
-    change, B, C = contraction(3, 5), numbers(3, 5, real=True), numbers(outputs, 3, 5, real=True)
-    plain = torch.stack([plain_recurrence(change + torch.eye(5), B, c, length) for c in C])
-    torch.testing.assert_close(powers_kernel(change, B[:, None], C, length), plain, atol=1e-12, rtol=1e-10)
-
-
 def test_gradients_of_kernels_are_right():
     toys.settle()
-    for real in (False, True):
-        weight, rate = numbers(2, 2, 3, real=real), modes(2, 3, real=real)
-        inputs = weight.requires_grad_(), rate.requires_grad_()
-        assert gradcheck(lambda w, r: modal_kernel(w, r, 11), inputs)
-    rate = torch.complex(torch.tensor([-0.1, -20.0, -2.0]).double(), torch.rand(3).double())
-    inputs = numbers(2, 2, 3).requires_grad_(), rate.requires_grad_()
-    assert gradcheck(lambda w, r: shared_kernel(w, r, 11, 4), inputs)
-    given = contraction(2, 3), numbers(2, 3, real=True), numbers(2, 2, 3, real=True)
-    assert gradcheck(
-        lambda change, B, C: powers_kernel(change, B[:, None], C, 13), [x.requires_grad_() for x in given]
-    )
-    assert gradcheck(bilinear_dplr, [x.requires_grad_() for x in dplr(2, 3)])
-    C = numbers(2, 2, 6, real=True).requires_grad_()
-    assert gradcheck(
-        lambda C, *x: dplr_kernel(bilinear_dplr(*x), C, 13), (C, *(x.requires_grad_() for x in dplr(2, 3)))
-    )
+    few = torch.complex(torch.tensor([-0.1, -20.0, -2.0]).double(), torch.rand(3).double())
+    system = dplr(2, 3)
+    for kernel, inputs in (
+        (lambda w, r: modal_kernel(w, r, 11), (numbers(2, 2, 3, real=True), modes(2, 3, real=True))),
+        (lambda w, r: modal_kernel(w, r, 11), (numbers(2, 2, 3), modes(2, 3))),
+        (lambda w, r: shared_kernel(w, r, 11, 4), (numbers(2, 2, 3), few)),
+        (
+            lambda change, B, C: powers_kernel(change, B[:, None], C, 13),
+            (contraction(2, 3), numbers(2, 3, real=True), numbers(2, 2, 3, real=True)),
+        ),
+        (bilinear_dplr, system),
+        (lambda C, *x: dplr_kernel(bilinear_dplr(*x), C, 13), (numbers(2, 2, 6, real=True), *system)),
+    ):
+        assert gradcheck(kernel, [x.clone().requires_grad_() for x in inputs], fast_mode=True)
 
 
 @given(length=st.integers(1, 300), seed=st.integers(0, 99))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_tables_of_powers(length, seed):
     toys.settle(seed)
     rate = modes(2, 3)
@@ -164,7 +150,7 @@ def test_bilinear_dplr_is_the_bilinear_rule_of_the_full_matrix():
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 100.0]), log_dt=st.floats(-12, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
     toys.settle(seed)
     A, P, B, dt = dplr(2, 5, scale)
