@@ -7,7 +7,6 @@ import toys
 from selfpretrain import registry
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.convolution import Convolution
-from selfpretrain.mixers.common.hippo import legs, legs_matrix
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.dss import DSS
 from selfpretrain.mixers.ema import EMA
@@ -101,19 +100,6 @@ def test_gradients_stay_finite_at_great_length(mixer):
         assert error(single, double) < 1e-4
     layer(torch.randn(1, 65_536, 1)).square().mean().backward()
     assert all(p.grad.isfinite().all() for p in layer.parameters())
-
-
-def test_s4_starts_as_hippo():
-    """In another basis: B* A^k B are the same numbers for the dense matrix and for its normal form."""
-    w, P, B = (torch.cat([z, z.conj()]) for z in map(torch.view_as_complex, legs(8)))
-    A, dense_B = legs_matrix(8)
-    normal = torch.diag(w) - torch.outer(P, P.conj())
-    power, dense_power = torch.eye(8).to(normal), torch.eye(8).to(A)
-    for _ in range(6):
-        torch.testing.assert_close(
-            (B.conj() @ power @ B).real, dense_B @ dense_power @ dense_B, rtol=1e-9, atol=0
-        )
-        power, dense_power = power @ normal, dense_power @ A
 
 
 def test_copies_of_s4_are_shared():

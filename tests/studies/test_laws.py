@@ -13,7 +13,6 @@ import paper_data
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.arms.cnn import Convolutional
@@ -79,15 +78,6 @@ def test_page_says_what_it_must(name):
     sections = about(STUDIES[name].at_scale("smoke", seeds=1))
     if name != "compare":
         assert {"Source", "Protocol", "Expected", "What differs"} <= set(sections)
-
-
-def test_studies_share_their_stages(tmp_path):
-    """What one study has trained is not trained again for another."""
-    workspace = Workspace(tmp_path)
-    some = ("amos-table-2", "attention-distance", "coser-table-1", "failed-seeds")
-    recipes = ([cell.recipe for cell in cells(name)] for name in some)
-    each = [{job.name for job in jobs(mine, workspace)} for mine in recipes]
-    assert len(set().union(*each)) < 0.9 * sum(map(len, each))
 
 
 @pytest.mark.slow

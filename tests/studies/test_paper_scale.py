@@ -15,7 +15,7 @@ import paper_data
 import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
+from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
@@ -121,23 +121,6 @@ def test_cells_have_the_lengths_that_the_papers_describe(line):
     for name, numbers in found.items():
         for number, said in zip(numbers, line[name].split(","), strict=True) if line[name] else ():
             assert said == "-" or number == float(said), name
-
-
-def test_plain_scratch_stands_beside_the_papers_scratch_and_tied_beside_nothing():
-    for name in ("amos-table-2", "amos-table-3", "amos-table-9", "gu-table-5", "gu-table-10"):
-        for (label, _, row, column), made in planned(name).items():
-            if column == MATCHED:
-                assert made.printed is None
-            elif not row.startswith("Pythia") and "apart" not in label:
-                ours = row in ("MEGA", "SPADE") or name == "gu-table-5"
-                assert made.printed or (ours and column == SPT)
-    table = {
-        row: made.printed for (_, _, row, column), made in planned("gu-table-10").items() if column == SCRATCH
-    }
-    assert {row: place[1] for row, place in table.items()} == {
-        "S4": "S4 (original)",
-        "S4, updated": "S4 (updated)",
-    }
 
 
 def test_sizes_fit_the_labels_of_table_9():

@@ -1,19 +1,19 @@
 """The loop: reproducible to the bit, exact after interruption, the same in several processes."""
 
+import functools
 import itertools
 import json
+import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import torture
 import toys
-from processes import environment
-from selfpretrain.config import to_dict
+from engines import free_port
 from selfpretrain.errors import Interrupted, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
@@ -21,6 +21,7 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system import distributed
 from selfpretrain.system.events import listen
 from selfpretrain.training import trainer
 from selfpretrain.training.model import Model
@@ -186,17 +187,6 @@ def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path):
     run(recipe, here)
 
 
-def test_the_best_validation_score_decides(tmp_path):
-    seen = []
-    stage = Stage(Classify(), Budget(steps=40), Optim(lr=0.05, schedule="constant"), evals=8)
-    with listen(seen.append):
-        folder = run(replace(SPT, stages=(stage,)), Workspace(tmp_path))
-    scores = [(e.numbers["score"], -e.numbers["step"]) for e in seen if e.kind == "val"]
-    best, step = max(scores)
-    assert result(folder)["best_step"] == -step
-    assert result(folder)["scores"]["val"]["score"] == best
-
-
 def test_patience_ends_early(tmp_path):
     stage = Stage(Classify(), Budget(steps=60), Optim(lr=1e-9), evals=20, early_stopping_patience=3)
     assert result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))["stopped"] == "patience"
@@ -222,33 +212,33 @@ def test_budgets(tmp_path):
         run(supervised(batch=64, fraction=0.5), Workspace(tmp_path))
 
 
-TORCHRUN = """
-import json
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from selfpretrain.config import from_dict
-from selfpretrain.system import distributed
-from selfpretrain.runner.stage import run
-from selfpretrain.runner.workspace import Workspace
-with distributed.process_group("cpu") as device:
-    for plain in json.loads(Path("recipes.json").read_text()):
-        run(from_dict(plain, ("toys",)), Workspace(Path("two"), device))
-"""
+OTHERS = ({"mixer": S4D(states=4)}, {"norm": "batch"})
+
+
+def train_as(rank, port, recipes, workspace):
+    """Train as torchrun would have a process do it."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ.update(address, RANK=str(rank), WORLD_SIZE="2")
+    with distributed.process_group("cpu"):
+        for recipe in recipes:
+            run(recipe, workspace)
 
 
 def test_two_processes_give_the_losses_of_one(tmp_path):
-    stages = tuple(replace(stage, budget=Budget(steps=4), evals=2) for stage in SPT.stages)
+    stages = tuple(replace(stage, budget=Budget(steps=8), evals=2) for stage in SPT.stages)
     plain = replace(SPT, model=replace(SPT.model, dropout=0.0), stages=stages)
-    recipes = [plain, replace(plain, model=replace(plain.model, norm="batch"))]
-    (tmp_path / "recipes.json").write_text(json.dumps([to_dict(recipe) for recipe in recipes]))
-    (tmp_path / "main.py").write_text(TORCHRUN)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "main.py"]
-    subprocess.run(launch, cwd=tmp_path, env=environment(tmp_path), check=True, capture_output=True)
+    recipes = [plain, *(replace(plain, model=replace(plain.model, **other)) for other in OTHERS)]
+    port, workspace = free_port(), Workspace(tmp_path / "two")
+    pids = [
+        torture.forked(functools.partial(train_as, rank, port, recipes, workspace), tmp_path)
+        for rank in range(2)
+    ]
+    ended = [torture.ended(pid, tmp_path) for pid in pids]
+    assert [each.code for each in ended] == [0, 0], ended
     for recipe in recipes:
         run(recipe, Workspace(tmp_path / "one"))
     folders = sorted((tmp_path / "one" / "stages").iterdir())
-    assert len(folders) == 4
+    assert len(folders) == 6
     for one in folders:
         two = tmp_path / "two" / "stages" / one.name
         for a, b in zip(lines(one), lines(two), strict=True):
@@ -302,15 +292,24 @@ def test_a_plateau_lasts_epochs_however_often_it_is_validated(tmp_path, evals):
     assert course[30] < 1e-14
 
 
-@pytest.mark.parametrize(("signal", "criterion"), [("tokens", "accuracy"), ("values", "r2")])
-def test_the_best_weights_are_those_of_the_criterion(tmp_path, signal, criterion):
+@pytest.mark.parametrize(
+    ("signal", "objective", "criterion"),
+    [
+        ("tokens", Classify(), "score"),
+        ("tokens", Masked(0.5), "accuracy"),
+        ("values", Masked(0.5, "l1"), "r2"),
+    ],
+)
+def test_the_best_weights_are_those_of_the_criterion(tmp_path, signal, objective, criterion):
     task = toys.Majority(signal=signal, shortest=24)
-    ask = Masked(0.5, "auto" if signal == "tokens" else "l1")
-    stage = Stage(ask, Budget(steps=24), Optim(lr=0.1), evals=24, criterion=criterion)
+    stage = Stage(objective, Budget(steps=24), Optim(lr=0.1), evals=24, criterion=criterion)
     folder = run(replace(SPT, task=task, stages=(stage,)), Workspace(tmp_path))
     vals = [line for line in lines(folder) if line["kind"] == "val"]
     best = max(vals, key=lambda line: line[criterion])
     assert result(folder)["best_step"] == best["step"]
     assert result(folder)["scores"]["val"][criterion] == pytest.approx(best[criterion])
+
+
+def test_a_criterion_that_is_not_measured_is_refused(tmp_path):
     with pytest.raises(SpecError, match="criterion=r2: Classify measures score, accuracy, loss"):
         run(supervised(criterion="r2"), Workspace(tmp_path))

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import time
@@ -30,18 +29,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_log_can_be_cut_back(tmp_path):
-    log = Log(tmp_path / "log.jsonl")
-    log.write({"step": 1})
-    size = log.size
-    log.write({"step": 2})
-    log.close()
-    log = Log(tmp_path / "log.jsonl", size)
-    log.write({"step": 3})
-    log.close()
-    assert [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 3]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -99,7 +99,7 @@ def test_activations_worked_out_again_take_less_memory():
 
 
 def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
-    model, budget = Model(Attention(heads=2), 16, 2, dropout=0.3), Budget(steps=6)
+    model, budget = Model(Attention(heads=2), 16, 2, dropout=0.3), Budget(steps=3)
     stages = (Stage(Masked(), budget), Stage(Masked(), budget, activation_checkpointing=True))
     plain, again = (run(Recipe(toys.Majority(), model, (s,)), Workspace(tmp_path)) for s in stages)
     a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))

@@ -9,8 +9,7 @@ from torch.autograd import gradcheck
 import toys
 from selfpretrain.mixers.ops import powers as powers_module
 from selfpretrain.mixers.ops._exact import full_precision
-from selfpretrain.mixers.ops._modes import as_real, powers
-from selfpretrain.mixers.ops.discretize import bilinear_dense, bilinear_dplr, bilinear_modes, zoh_modes
+from selfpretrain.mixers.ops.discretize import bilinear_dplr
 from selfpretrain.mixers.ops.dlr import shared_kernel
 from selfpretrain.mixers.ops.dplr import dense, dplr_kernel
 from selfpretrain.mixers.ops.powers import powers_kernel
@@ -126,29 +125,6 @@ def test_gradients_of_kernels_are_right():
         assert gradcheck(kernel, [x.clone().requires_grad_() for x in inputs], fast_mode=True)
 
 
-@given(length=st.integers(1, 300), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
-def test_tables_of_powers(length, seed):
-    toys.settle(seed)
-    rate = modes(2, 3)
-    plain = torch.exp(rate[:, None] * 7 * torch.arange(length)[:, None])
-    torch.testing.assert_close(powers(rate, 7, length, torch.cdouble), plain, atol=1e-12, rtol=1e-12)
-
-
-def test_bilinear_dplr_is_the_bilinear_rule_of_the_full_matrix():
-    toys.settle()
-    (A, P, B, dt), N = dplr(3, 4), 4
-    w, p, b = (torch.cat([z, z.conj()], -1) for z in map(torch.view_as_complex, (A, P, B)))
-    full = torch.diag_embed(w) - p[..., :, None] * p.conj()[..., None, :]
-    half, eye = dt[:, None, None] / 2 * full, torch.eye(2 * N).to(full)
-    A_bar, B_bar = torch.linalg.solve(eye - half, eye + half), torch.linalg.solve(eye - half, dt[:, None] * b)
-    system, z = bilinear_dplr(A, P, B, dt), numbers(3, N)
-    by_full = (A_bar @ torch.cat([z, z.conj()], -1)[..., None])[..., :N, 0]
-    by_real = as_real(z) + (dense(system) @ as_real(z)[..., None])[..., 0]
-    torch.testing.assert_close(by_real, as_real(by_full), atol=1e-12, rtol=1e-12)
-    torch.testing.assert_close(system.B, as_real(B_bar[:, :N]), atol=1e-12, rtol=1e-12)
-
-
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 100.0]), log_dt=st.floats(-12, 3))
 @settings(max_examples=25, deadline=None)
 def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
@@ -164,28 +140,6 @@ def test_short_steps_keep_their_digits():
     full = dense(bilinear_dplr(A, P, B, 1e-9 * dt)) / (1e-9 * dt[:, None, None])
     slower = dense(bilinear_dplr(A, P, B, 1e-10 * dt))
     torch.testing.assert_close(full, slower / (1e-10 * dt[:, None, None]), atol=1e-4, rtol=1e-6)
-
-
-def test_single_modes():
-    toys.settle()
-    A, _, _, dt = dplr(3, 4)
-    z = dt[:, None] * torch.view_as_complex(A) / 2
-    rate, B = map(torch.view_as_complex, bilinear_modes(A, dt))
-    torch.testing.assert_close(rate.exp(), (1 + z) / (1 - z))
-    torch.testing.assert_close(B, dt[:, None] / (1 - z))
-    rate, B = map(torch.view_as_complex, zoh_modes(A, dt))
-    torch.testing.assert_close(rate, 2 * z)
-    torch.testing.assert_close(B, ((2 * z).exp() - 1) / torch.view_as_complex(A))
-
-
-def test_bilinear_dense():
-    toys.settle()
-    A, B, dt = contraction(4), numbers(4, real=True), torch.tensor([0.1, 1.0]).double()
-    change, B_bar = bilinear_dense(A, B, dt)
-    for i, step in enumerate(dt):
-        inverse = torch.linalg.inv(torch.eye(4) - step / 2 * A)
-        torch.testing.assert_close(change[i] + torch.eye(4), inverse @ (torch.eye(4) + step / 2 * A))
-        torch.testing.assert_close(B_bar[i], inverse @ B * step)
 
 
 def test_exact_leaves_no_trace():
