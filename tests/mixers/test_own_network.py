@@ -76,11 +76,9 @@ def test_a_callable_gets_the_keywords_that_it_names():
         ("Masked", False, None),
         ("Mixed", False, None),
         ("Ahead", True, "causality: positions from 1 on reach earlier ones"),
-        ("Heedless", False, "padding content: padding reaches real positions"),
         ("narrow", False, "own_networks:narrow(width=8) gives (3, 24, 1) for inputs of shape (3, 24, 8)"),
         ("Unset", False, "initialisation: parameter module.weight is never set"),
         ("other_draws", False, "initialisation: parameter module.weight starts otherwise"),
-        ("Dead", False, "gradients: parameter module.unused gets no gradient"),
     ],
 )
 def test_sound_networks_pass_every_probe_and_every_fault_is_a_line(name, causal, said):

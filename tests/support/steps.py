@@ -46,9 +46,8 @@ def gradients(mixer, objective, form=TOKENS, kind=torch.float32, **how):
     stage = Stage(objective, Budget(steps=1), batch=4, **how)
     toys.settle()
     causal = objective.needs_causal
-    network = (
-        Model(mixer, width=16, depth=1, causal=causal).build(form, objective.head(form, 16, "mean")).to(kind)
-    )
+    model = Model(mixer, width=16, depth=1, causal=causal)
+    network = model.build(form, objective.head(form, 16, "mean")).to(kind)
     prepare(network, stage, torch.device("cpu"))
     targets = objective.make_targets(data(form).batch(torch.arange(4)), form, generator("ask"))
     loss, _ = backward(network, stage, form, targets)
