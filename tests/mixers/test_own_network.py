@@ -159,7 +159,8 @@ def compared(tmp_path_factory, config):
     runs = tmp_path_factory.mktemp("runs")
     mixers = f"own_networks:Conv,own_networks:encoder,hf-model:{config}"
     command = ["compare", "--task", "toys:Majority", "--mixers", mixers, "--scale", "smoke", "--seeds", "1"]
-    assert app.run([*command, "--objective", "masked", "--runs", str(runs), "--quiet"]) == 0
+    command += ["--objective", "masked", "--arms", "spt,matched", "--quiet"]
+    assert app.run([*command, "--runs", str(runs)]) == 0
     (folder,) = runs.glob("compare-*")
     return folder
 
