@@ -17,8 +17,6 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.runner.tuning import SearchSpace, tune
-from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.training import cost
 from selfpretrain.training.model import Model
@@ -71,24 +69,6 @@ def test_a_comparison_has_its_scratch_arms_and_says_why(objective):
     assert next(line for line in study.notes() if "no SPT" in line).startswith("wavegan: ")
     models = {cell.recipe.model for cell in study.cells() if cell.row == "wavegan"}
     assert {(m.depth, m.expand, m.causal) for m in models} == {(1, 0, False)}
-
-
-def test_tuning_chooses_for_the_arms_there_are(tmp_path):
-    study = comparison(toys.Majority(), (SMALL,), "masked", 1, "smoke", {})
-    space = SearchSpace(lr=(1e-3, 2e-3), batch=())
-    tuned = tune(study.experiment("smoke"), space, Workspace.of(tmp_path, "cpu", "1"))
-    assert {cell.recipe.last.optim.lr for cell in tuned.cells} <= {1e-3, 2e-3}
-    said = [note for note in tuned.notes if "2 settings" in note]
-    assert len(said) == 2 and not any("SPT" in note for note in said)
-
-
-def test_the_command_compares_it_and_reports(tmp_path, capsys):
-    small = ["-s", "wavegan.mixer.channels=2", "-s", "wavegan.mixer.stages=2", "--seeds", "1", "--jobs", "1"]
-    command = ["compare", "--task", "toys:Majority", "--mixers", "wavegan", "--scale", "smoke", "--quiet"]
-    assert app.run([*command, *small, "--runs", str(tmp_path)]) == 0
-    assert "wavegan" in capsys.readouterr().out
-    (page,) = tmp_path.glob("compare-*/report.md")
-    assert "answers once per sequence" in page.read_text()
 
 
 def test_a_recipe_that_pretrains_it_ends_with_one_line_and_a_check_says_so(tmp_path, capsys):
