@@ -20,7 +20,7 @@ from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import backward, prepare
 
-MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
+MIXERS = registry.names("mixers")
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
@@ -37,7 +37,7 @@ def data(form=TOKENS):
 
 def asked(name):
     """What a mixer of the shelf is trained for, and its settings."""
-    mixer = MIXERS[name](**SHORT.get(name, {}))
+    mixer = registry.find("mixers", name)(**SHORT.get(name, {}))
     return mixer, Masked(0.3) if mixer.denoises else Classify()
 
 
