@@ -99,10 +99,11 @@ def simple_methods_once() -> Iterator[None]:
     from selfpretrain.tasks.digits import Digits
     from selfpretrain.tasks.inspect import baselines
     from selfpretrain.tasks.stdlib import Stdlib
+    from toys import Majority
 
     scores, known = baselines.baseline_scores, functools.cache(baselines.baseline_scores)
     with pytest.MonkeyPatch.context() as patch:
-        same = (Digits, Stdlib)
+        same = (Digits, Majority, Stdlib)
         patch.setattr(
             baselines, "baseline_scores", lambda task: dict((known if type(task) in same else scores)(task))
         )

@@ -34,7 +34,6 @@ NUMERIC = (
     "tests/training/test_model.py",
     "tests/mixers/ops",
     "tests/mixers/test_golden.py",
-    "tests/mixers/test_peers.py",
     "tests/mixers/test_convolution.py",
     "tests/objectives",
 )

@@ -7,7 +7,6 @@ from torch import nn
 import several
 import toys
 from selfpretrain.api import Request, comparison, run_request
-from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.dataset import generator
 from selfpretrain.estimators.models import load_arm
 from selfpretrain.mixers.attention import Attention
@@ -94,11 +93,6 @@ def test_scores_are_those_of_the_one_answer():
     assert found.scores["accuracy"] == pytest.approx(float((mean.argmax(1) == batch.targets).double().mean()))
     expected = nn.functional.nll_loss(mean.log(), batch.targets).item()
     assert found.scores["loss"] == pytest.approx(expected, rel=1e-4)
-
-
-def test_model_and_objective_survive_json():
-    for each in (MODEL, STAGE.objective):
-        assert from_dict(to_dict(each)) == each
 
 
 @pytest.mark.slow

@@ -95,13 +95,16 @@ def test_says_what_it_is(name):
 
 @every_arm
 @every_task
-def test_recipe_survives_json_fits_the_schema_and_is_no_other_arms(name, task, schema):
+def test_recipe_fits_the_schema_is_no_other_arms_and_has_the_data_of_scratch(name, task, schema):
     recipe = recipe_of(name, task)
     plain = json.loads(json.dumps(to_dict(recipe)))
     assert from_dict(plain, ("toys",)) == recipe
     assert list(schema.iter_errors({"format": 1} | plain)) == []
     assert [other for other in ARMS if print_of(other, task) == print_of(name, task)] == [name]
-    assert recipe.seed == 0
+    assert recipe.seed == 0 and recipe.task == TASKS[task]
+    assert recipe.last.objective.labelled and recipe.last.fraction == 1 and recipe.last.source is None
+    assert training_data(recipe).digests() == training_data(recipe_of("scratch", task)).digests()
+    assert not any(prefix.last.objective.labelled for prefix in recipe.prefixes()[:-1])
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +113,7 @@ def schema():
 
 
 @every_arm
-@every_task
+@pytest.mark.parametrize("task", ["equal", "unequal"])
 def test_compute_is_what_the_arm_may_use(name, task):
     assert cost.COUNTED.total(recipe_of(name, task)) == pytest.approx(allowed(name, task), rel=0.01)
 
@@ -140,18 +143,6 @@ def counted(recipe):
                 stage.objective.loss(outputs, targets, form).backward()
         total += counter.get_total_flops() / COUNTED_STEPS * cost.plan(prefix).steps
     return total
-
-
-@every_arm
-@every_task
-def test_labels_and_sequences_are_those_of_scratch(name, task):
-    recipe = recipe_of(name, task)
-    usual = training_data(recipe_of("scratch", task))
-    assert recipe.task == TASKS[task]
-    assert recipe.last.objective.labelled and recipe.last.fraction == 1 and recipe.last.source is None
-    assert training_data(recipe).digests() == usual.digests()
-    for prefix in recipe.prefixes()[:-1]:
-        assert not prefix.last.objective.labelled
 
 
 @every_arm

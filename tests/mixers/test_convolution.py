@@ -3,18 +3,16 @@
 import pytest
 import torch
 
-import recurrences
 import toys
 from selfpretrain import registry
-from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.convolution import Convolution
-from selfpretrain.mixers.common.hippo import legs, legs_matrix
 from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.dss import DSS
 from selfpretrain.mixers.ema import EMA
 from selfpretrain.mixers.longconv import LongConv
 from selfpretrain.mixers.lssl import LSSL
+from selfpretrain.mixers.resnet import ResNet
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
 
@@ -53,10 +51,15 @@ def test_every_long_kernel_is_tested_here():
     assert convolutions == {type(mixer) for mixer in VARIANTS}
 
 
-@pytest.mark.parametrize("mixer", VARIANTS[:-1], ids=repr)
-def test_kernel_is_the_recurrence(mixer):
-    layer = build(mixer, causal=True).double()
-    torch.testing.assert_close(layer.kernel(100)[0], recurrences.kernel(layer, 100), atol=1e-11, rtol=1e-10)
+def test_the_kernel_of_lssl_is_the_bilinear_recurrence():
+    """As for every other kernel of states, which golden values of published code check."""
+    layer = build(LSSL(states=6), causal=True).double()
+    half, eye = layer.log_dt.exp()[:, None, None] / 2 * layer.A, torch.eye(6, dtype=torch.double)
+    A_bar = torch.linalg.solve(eye - half, eye + half)
+    state = torch.linalg.solve(eye - half, layer.log_dt.exp()[:, None] * layer.B)
+    for answer in layer.kernel(100)[0].T:
+        torch.testing.assert_close(answer, (layer.C[0] * state).sum(-1), atol=1e-11, rtol=1e-10)
+        state = (A_bar @ state[..., None])[..., 0]
 
 
 @every_variant
@@ -99,26 +102,11 @@ def test_gradients_stay_finite_at_great_length(mixer):
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_s4_starts_as_hippo():
-    """In another basis: B* A^k B are the same numbers for the dense matrix and for its normal form."""
-    w, P, B = (torch.cat([z, z.conj()]) for z in map(torch.view_as_complex, legs(8)))
-    A, dense_B = legs_matrix(8)
-    normal = torch.diag(w) - torch.outer(P, P.conj())
-    power, dense_power = torch.eye(8).to(normal), torch.eye(8).to(A)
-    for _ in range(6):
-        torch.testing.assert_close(
-            (B.conj() @ power @ B).real, dense_B @ dense_power @ dense_B, rtol=1e-9, atol=0
-        )
-        power, dense_power = power @ normal, dense_power @ A
-
-
 def test_copies_of_s4_are_shared():
     for copies in (1, 2, 4):
         layer = build(S4(states=8, copies=copies))
         assert [len(p) for p in (layer.log_decay, layer.frequency, layer.P, layer.B)] == [copies] * 4
         assert layer.kernel(5).shape == (2, 4, 5)
-    with pytest.raises(SpecError, match="copies=3 does not divide the width 4"):
-        build(S4(copies=3))
     assert build(S4()).B.max() == 2 and build(S4(b_clip=None)).B.max() > 40, "B is clipped"
 
 
@@ -126,3 +114,12 @@ def test_long_convolution_ends_with_its_taps():
     K = build(LongConv(), length=8).kernel(12)
     assert K[..., 7].all()
     assert not K[..., 8:].any()
+
+
+def test_a_residual_block_reaches_as_far_as_its_kernels():
+    for causal, reach in ((False, (-6, 6)), (True, (-12, 0))):
+        layer = build(ResNet(), width=8, length=40, causal=causal).double()
+        x = torch.randn(1, 40, 8, dtype=torch.double, requires_grad=True)
+        layer(x)[0, 20].sum().backward()
+        seen = x.grad[0].abs().sum(-1).nonzero()[:, 0] - 20
+        assert (int(seen.min()), int(seen.max())) == reach

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
 from selfpretrain.mixers.linear import Linear
-from selfpretrain.mixers.ops.linear_attention import causal_linear_attention, linear_attention
+from selfpretrain.mixers.ops.linear_attention import causal_linear_attention
 from selfpretrain.mixers.performer import Performer
 
 both_ways = pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
@@ -54,7 +53,7 @@ def test_equals_the_formula(mixer, causal):
 
 
 @given(length=st.integers(1, 40), chunk=st.integers(1, 45))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_chunks_do_not_matter(length, chunk):
     toys.settle()
     q, k = (torch.rand(2, 3, length, 5, dtype=torch.double) for _ in range(2))
@@ -64,26 +63,12 @@ def test_chunks_do_not_matter(length, chunk):
     torch.testing.assert_close(y, weights @ v / weights.sum(-1, keepdim=True))
 
 
-def test_the_last_position_sees_what_all_see_and_no_real_key_divides_nothing_by_zero():
-    q, k, v = torch.rand(1, 2, 300, 5), torch.rand(1, 2, 300, 5), torch.randn(1, 2, 300, 4)
-    causal, both = causal_linear_attention(q, k, v), linear_attention(q, k, v)
-    torch.testing.assert_close(causal[:, :, -1], both[:, :, -1])
+def test_no_real_key_divides_nothing_by_zero():
     layer, x = Linear().build(LayerContext(8, 6, causal=True)), torch.randn(1, 6, 8, requires_grad=True)
     y = layer(x, torch.tensor([[False, False, True, True, True, True]]))
     y.square().sum().backward()
     assert y.isfinite().all()
     assert x.grad.isfinite().all()
-
-
-@both_ways
-def test_many_features_come_near_softmax(causal):
-    toys.settle()
-    performer = Performer(heads=2, features=16_384).build(LayerContext(16, 48, causal))
-    attention = Attention(heads=2).build(LayerContext(16, 48, causal))
-    attention.load_state_dict({k: v for k, v in performer.state_dict().items() if k != "directions"})
-    x = torch.randn(2, 48, 16)
-    difference = performer(x, None) - attention(x, None)
-    assert difference.norm() < 0.03 * attention(x, None).norm()
 
 
 @both_ways

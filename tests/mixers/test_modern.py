@@ -7,13 +7,9 @@ import torch
 import torch.nn.functional as F
 
 import toys
-from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.common.short_convolution import ShortConvolution
-from selfpretrain.mixers.deltanet import DeltaNet
 from selfpretrain.mixers.hyena import Hyena
 from selfpretrain.mixers.linoss import LinOSS
-from selfpretrain.mixers.retnet import RetNet
 from selfpretrain.mixers.rwkv7 import RWKV7
 from selfpretrain.mixers.s5 import S5
 from selfpretrain.mixers.slstm import SLSTM
@@ -22,33 +18,6 @@ from selfpretrain.mixers.slstm import SLSTM
 def build(mixer, causal=True, width=8, length=30):
     toys.settle()
     return mixer.build(LayerContext(width, length, causal)).double()
-
-
-@pytest.mark.parametrize("bias", [False, True])
-def test_short_convolution_is_that_of_torch_and_goes_on(bias):
-    toys.settle()
-    layer, x = ShortConvolution(6, 4, bias).double(), torch.randn(2, 30, 6, dtype=torch.double)
-    padded = F.pad(x.mT, (3, 0))
-    expected = F.conv1d(padded, layer.taps.T[:, None], layer.bias, groups=6).mT
-    whole, _ = layer(x, layer.initial_state(2))
-    torch.testing.assert_close(whole, expected)
-    first, before = layer(x[:, :2], layer.initial_state(2))
-    second, _ = layer(x[:, 2:], before)
-    torch.testing.assert_close(torch.cat([first, second], dim=1), expected)
-
-
-@pytest.mark.parametrize(
-    ("mixer", "said"),
-    [
-        (RetNet(heads=8), "a head size of 1 must be even"),
-        (RWKV7(heads=8), "rwkv7 needs heads of 2 features"),
-        (DeltaNet(heads=3), "width 8 does not split into 3 heads"),
-        (S5(states=12, blocks=4), "states=12 must be divisible by 8"),
-    ],
-)
-def test_sizes_must_fit(mixer, said):
-    with pytest.raises(SpecError, match=said):
-        build(mixer)
 
 
 def test_rwkv7_starts_between_its_bounds_with_ranks_that_grow_with_the_width_or_are_given():
@@ -112,7 +81,7 @@ def by_the_formula(cell, x):
     return cell.norm(y.flatten(0, 1)).view_as(y) * cell.gain
 
 
-def test_slstm_and_its_gradients_are_the_formula_and_survive_gates_that_overflow():
+def test_slstm_and_its_gradients_are_the_formula():
     layer, x = build(SLSTM(heads=2)), torch.randn(2, 30, 8, dtype=torch.double)
     with torch.no_grad():
         layer.past.R.normal_(std=0.5)
@@ -122,21 +91,21 @@ def test_slstm_and_its_gradients_are_the_formula_and_survive_gates_that_overflow
     torch.testing.assert_close(layer(x), by_the_formula(layer.past, x))
     for found, expected in zip(*grads, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    layer = build(SLSTM()).float()
-    with torch.no_grad():
-        layer.past.bias[0] = 200.0
-    y = layer(torch.randn(2, 30, 8))
-    y.square().sum().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-@pytest.mark.parametrize("rule", ["im", "imex"])
-def test_linoss_survives_any_stiffness(rule):
-    layer = build(LinOSS(states=4, rule=rule), length=2000).float()
+@pytest.mark.parametrize(
+    ("mixer", "length", "name", "value"),
+    [
+        (SLSTM(), 30, "bias", torch.tensor([200.0, 0.0, 0.0, 0.0])[:, None, None]),
+        (LinOSS(states=4, rule="im"), 2000, "stiffness", torch.tensor([-1.0, 0.0, 1e-6, 1e3])),
+        (LinOSS(states=4, rule="imex"), 2000, "stiffness", torch.tensor([-1.0, 0.0, 1e-6, 1e3])),
+    ],
+)
+def test_extreme_weights_leave_outputs_and_gradients_finite(mixer, length, name, value):
+    layer = build(mixer, length=length).float()
     with torch.no_grad():
-        layer.past.stiffness.copy_(torch.tensor([-1.0, 0.0, 1e-6, 1e3]))
-    y = layer(torch.randn(1, 2000, 8))
+        layer.past.get_parameter(name).copy_(value)
+    y = layer(torch.randn(1, length, 8))
     y.square().mean().backward()
     assert y.isfinite().all()
     assert all(p.grad.isfinite().all() for p in layer.parameters())

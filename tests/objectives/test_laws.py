@@ -17,6 +17,8 @@ from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, objective_for
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
@@ -197,15 +199,6 @@ def test_confidence_is_the_probability_of_the_answer(target):
     torch.testing.assert_close(found.confidence, probabilities.amax(1).double(), rtol=1e-4, atol=1e-5)
 
 
-def test_masking_rate_is_kept():
-    task = toys.Majority(length=200, shortest=100, examples=64)
-    batch = task.load("train").batch(torch.arange(64))
-    n = int(batch.real().sum())
-    for rate in (0.1, 0.5, 1.0):
-        targets = Masked(rate).make_targets(batch, task.form, generator("test"))
-        assert abs(int(targets.size) - rate * n) <= 4 * (rate * (1 - rate) * n) ** 0.5
-
-
 @pytest.mark.parametrize(
     ("name", "target"),
     [("classify", "classes"), ("regress", "reals"), ("multilabel", "sets"), ("token-classify", "positions")],
@@ -237,3 +230,44 @@ def test_weights_of_classes_must_be_as_many(name, target):
     outputs = torch.zeros(len(asked.selected_labels()), 2)
     one, two = (float(objective(weights=w).loss(outputs, asked, task.form)) for w in ((), (1.0, 3.0)))
     assert two > one
+
+
+# ---- labels and denoising at once
+
+
+@pytest.fixture
+def joint():
+    task = toys.Majority()
+    objective = Joint(Classify(), Masked(0.5), 0.25)
+    torch.manual_seed(0)
+    network = Model(Attention(2), 8, 1).build(task.form, objective.head(task.form, 8, "mean"))
+    return objective, task.form, network, task.load("train").batch(torch.arange(6))
+
+
+def test_the_loss_is_the_sum_of_both(joint):
+    objective, form, network, batch = joint
+    targets = objective.make_targets(batch, form, generator(1))
+    whole = objective.loss(answers(network, targets), targets, form)
+    x = network.features(batch.inputs, batch.padding_mask, targets.masked)
+    masked = objective.denoise.make_targets(batch, form, generator(1))
+    rebuilt = objective.denoise.loss(
+        network.head.rebuild(x, batch.padding_mask, masked.loss_mask), masked, form
+    )
+    asked = objective.labels.make_targets(batch, form, generator(1))
+    answered = objective.labels.loss(network.head.labels(x, batch.padding_mask), asked, form)
+    torch.testing.assert_close(whole, answered + 0.25 * 6 * rebuilt / masked.size)
+    assert int(targets.size) == 6
+    whole.backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.head.parameters())
+    assert from_dict(to_dict(objective)) == objective
+
+
+def test_nothing_is_hidden_where_nothing_is_trained(joint):
+    objective, form, network, batch = joint
+    with torch.no_grad():
+        targets = objective.make_targets(batch, form, generator(1))
+        outputs = answers(network, targets)
+    assert targets.masked is None and outputs.shape == (6, 2)
+    sums = objective.metric_sums(outputs, targets, form)
+    assert sums == objective.labels.metric_sums(outputs, targets, form)
+    assert objective.predict(outputs).shape == (6,)

@@ -33,13 +33,14 @@ def channel_batch(examples=40):
     return Batch(inputs, None, torch.zeros(examples, dtype=torch.int64))
 
 
-GOLDEN = {"Masked": "7ed4705490bf3f3e", "Diffusion": "074db38d57e102da", "Spans": "0765de92384d29b4"}
-
-
-@pytest.mark.parametrize("kind", [Masked, Diffusion, Spans])
-def test_masks_are_what_they_were(kind):
-    digest = hashlib.sha256(drawn(kind()).masked.numpy().tobytes()).hexdigest()
-    assert digest[:16] == GOLDEN[kind.__name__]
+def test_masks_and_replacements_are_what_they_were():
+    for drawing, golden in (
+        (drawn(Masked()).masked, "7ed4705490bf3f3e"),
+        (drawn(Diffusion()).masked, "074db38d57e102da"),
+        (drawn(Spans()).masked, "0765de92384d29b4"),
+        (drawn(Replaced()).labels, "c252f6df623953f7"),
+    ):
+        assert hashlib.sha256(drawing.numpy().tobytes()).hexdigest()[:16] == golden
 
 
 def test_diffusion_draws_uniform_rates_and_weighs_by_their_inverses_with_a_mean_of_one():
@@ -60,17 +61,6 @@ def test_diffusion_draws_uniform_rates_and_weighs_by_their_inverses_with_a_mean_
     assert float(Diffusion().loss(outputs, targets, TASK.form)) == pytest.approx(by_hand, rel=1e-4)
 
 
-@pytest.mark.parametrize(("rate", "length"), [(0.15, 3.0), (0.5, 2.0), (0.3, 10.0)])
-def test_stretches_have_their_mean_lengths_and_share(rate, length):
-    masks = Spans(rate, length).draw(200, 1000, 2, generator("spans"))
-    assert float(masks.float().mean()) == pytest.approx(rate, rel=0.05)
-    flat = masks.transpose(1, 2).flatten(0, 1).float()
-    starts = (flat[:, 1:] > flat[:, :-1]).sum()  # of stretches that do not begin at the edge
-    ends = (flat[:, 1:] < flat[:, :-1]).sum()
-    assert float(flat[:, 1:].sum() / starts) == pytest.approx(length, rel=0.05)
-    assert float((1 - flat[:, 1:]).sum() / ends) == pytest.approx(length * (1 - rate) / rate, rel=0.05)
-
-
 def test_channels_are_masked_by_themselves_and_only_masked_ones_count():
     objective = Spans(0.4, 3.0)
     batch = channel_batch()
@@ -89,13 +79,20 @@ def test_channels_are_masked_by_themselves_and_only_masked_ones_count():
     assert objective.loss(other, targets, CHANNELS) == objective.loss(outputs, targets, CHANNELS)
 
 
-def test_lengths_of_stretches_are_geometric_and_not_too_short_for_their_share():
-    """A masked stretch goes on with the same probability, however long it has been."""
-    masks = Spans(0.3, 4.0).draw(400, 1000, 1, generator("spans"))[..., 0]
-    for age in (1, 3, 6):
-        old = masks[:, :-1].unfold(1, age, 1).all(-1)[:, : 1000 - age]
-        goes_on = masks[:, age:]
-        assert float(goes_on[old].float().mean()) == pytest.approx(0.75, abs=0.01)
+@pytest.mark.parametrize(("rate", "length"), [(0.15, 3.0), (0.5, 2.0), (0.3, 4.0)])
+def test_stretches_have_their_share_and_geometric_lengths(rate, length):
+    """A stretch goes on with the same probability, however long it has been."""
+    masks = Spans(rate, length).draw(400, 1000, 1, generator("spans"))[..., 0]
+    assert float(masks.float().mean()) == pytest.approx(rate, rel=0.05)
+    gap = length * (1 - rate) / rate  # of what is not masked
+    for stretches, mean in ((masks, length), (~masks, gap)):
+        for age in (1, 3, 6):
+            old = stretches[:, :-1].unfold(1, age, 1).all(-1)[:, : 1000 - age]
+            goes_on = stretches[:, age:]
+            assert float(goes_on[old].float().mean()) == pytest.approx(1 - 1 / mean, abs=0.015)
+
+
+def test_stretches_too_short_for_their_share_are_refused():
     with pytest.raises(ValidationError, match="raise length to at least 2, or lower rate"):
         Spans(0.5, 1.5)
     with pytest.raises(ValidationError, match="raise length"):
@@ -117,11 +114,6 @@ def test_replacements_are_inputs_of_other_sequences_at_their_places():
     share = float(changed.sum() / differ.sum())
     assert abs(share - 0.3) < 4 * math.sqrt(0.3 * 0.7 / int(differ.sum()))
     assert torch.equal(targets.loss_mask, real) and int(targets.size) == int(real.sum())
-
-
-def test_replacements_are_what_they_were():
-    digest = hashlib.sha256(drawn(Replaced()).labels.numpy().tobytes()).hexdigest()
-    assert digest[:16] == "c252f6df623953f7"
 
 
 def test_values_are_replaced_in_all_channels_together():

@@ -5,25 +5,18 @@ from pathlib import Path
 
 import pytest
 
-import toys
+import paper_data
 from selfpretrain.registry import name_of
 from selfpretrain.studies import modern_zoo
 from selfpretrain.studies.modern_zoo import ZOO, ModernZoo
-from selfpretrain.training.cost import Planner
 
 pytest.importorskip("transformers")
 ZOO_PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
-ROUGH = Planner("rough")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
 
 
 def test_architectures_have_the_parameters_of_the_transformer():
     form = re.compile(r"(.+): width (\d+), ([\d,]+) parameters, a state")
-    notes = [form.match(note) for note in ModernZoo().notes(ROUGH)]
+    notes = [form.match(note) for note in ModernZoo().notes(paper_data.ROUGH)]
     found = {note[1]: (int(note[2]), int(note[3].replace(",", ""))) for note in notes if note}
     assert set(found) == set(ZOO)
     _, goal = found["Transformer"]
@@ -44,15 +37,9 @@ def test_states_are_those_of_the_documentation():
         assert str(ZOO[row].state(64)) == printed[name]
 
 
-def test_every_network_looks_back_only():
-    cells = list(ModernZoo("smoke", 1).cells(ROUGH))
-    assert {cell.recipe.model.causal for cell in cells} == {True}
-    assert {cell.row for cell in cells} == set(ZOO)
-
-
 def test_rows_of_a_library_that_is_absent_are_left_out_in_words(monkeypatch):
     monkeypatch.setattr(modern_zoo, "find_spec", lambda name: None)
     rows = {row.name for row in ModernZoo().rows("Text")}
     assert "Mamba" not in rows and {"Transformer", "Mamba-2", "RWKV-7"} <= rows
-    (note,) = (note for note in ModernZoo().notes(ROUGH) if "left out" in note)
+    (note,) = (note for note in ModernZoo().notes(paper_data.ROUGH) if "left out" in note)
     assert note.startswith("Mamba, Lightning, Gated DeltaNet") and "selfpretrain[hf]" in note

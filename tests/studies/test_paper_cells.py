@@ -1,4 +1,4 @@
-"""One cell per paper and kind of file, end to end: the papers' settings, releases in small, two steps."""
+"""One cell per paper and kind of file, end to end: small releases, and two steps of one of its blocks."""
 
 from dataclasses import replace
 
@@ -73,14 +73,15 @@ def test_a_cell_runs_from_the_release(cell, tmp_path, monkeypatch):
 
 
 def run_short(planned, scale, paper, tmp_path):
-    """The cell after two steps of every stage, on data instead of the stub of its plan."""
+    """The cell after two steps of every stage with one block, on data instead of the stub of its plan."""
     recipe = from_dict(to_dict(planned.recipe))
     train = len(recipe.task.load("train"))
     stages = tuple(
         replace(stage, budget=Budget(steps=2), evals=1, batch=min(stage.batch, train, BATCH))
         for stage in recipe.stages
     )
-    short, column = replace(planned, recipe=replace(recipe, stages=stages)), planned.column
+    recipe = replace(recipe, model=replace(recipe.model, depth=1), stages=stages)
+    short, column = replace(planned, recipe=recipe), planned.column
     experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
     with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
         run_experiment(experiment, here)

@@ -15,7 +15,7 @@ import paper_data
 import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
+from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.lookup import paper_arms
 from selfpretrain.training import cost
 from selfpretrain.training.build import build_network
@@ -35,27 +35,20 @@ lengths of pretraining, PathX as it was run, PathX-256."""
 CELLS = {line["study"]: int(line["cells"]) for line in golden("paper_studies.tsv")}
 """How many cells a study has: tasks, rows and arms of the paper's table."""
 UNPRINTED = ("compare", "label-fraction")  # these print no paper's numbers
-STUDIES = [name for name in registry.names("studies") if name not in UNPRINTED]
+LONG = ("modern-zoo", "rivals")
+"""Of the most networks; their plans at smoke scale are among the laws of studies."""
+STUDIES = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))
+    for name in registry.names("studies")
+    if name not in UNPRINTED
+]
 PLANNER = Planner("rough", stubs=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def data(tmp_path_factory):
-    toys.settle()
-    with paper_data.stubbed(tmp_path_factory.mktemp("nothing")), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "_network_without_weights", known_network)
+    with paper_data.stubbed(tmp_path_factory.mktemp("nothing")):
         yield
-
-
-NETWORKS, WEIGHTLESS = {}, cost._network_without_weights
-
-
-def known_network(recipe):
-    """The network to count, built once for all arms and stages of the same sizes."""
-    key = cost._passes(recipe), recipe.task_of(recipe.last).form
-    if key not in NETWORKS:
-        NETWORKS[key] = WEIGHTLESS(recipe).to("meta")
-    return NETWORKS[key]
 
 
 @functools.cache
@@ -134,37 +127,6 @@ def test_cells_have_the_lengths_that_the_papers_describe(line):
     for name, numbers in found.items():
         for number, said in zip(numbers, line[name].split(","), strict=True) if line[name] else ():
             assert said == "-" or number == float(said), name
-
-
-def test_plain_scratch_stands_beside_the_papers_scratch_and_tied_beside_nothing():
-    for name in ("amos-table-2", "amos-table-3", "amos-table-9", "gu-table-5", "gu-table-10"):
-        for (label, _, row, column), made in planned(name).items():
-            if column == MATCHED:
-                assert made.printed is None
-            elif not row.startswith("Pythia") and "apart" not in label:
-                ours = row in ("MEGA", "SPADE") or name == "gu-table-5"
-                assert made.printed or (ours and column == SPT)
-    table = {
-        row: made.printed for (_, _, row, column), made in planned("gu-table-10").items() if column == SCRATCH
-    }
-    assert {row: place[1] for row, place in table.items()} == {
-        "S4": "S4 (original)",
-        "S4, updated": "S4 (updated)",
-    }
-
-
-def test_the_longest_task_is_s4_s_alone():
-    cells = {
-        (row, column): made
-        for (label, _, row, column), made in planned("amos-table-2").items()
-        if label == "PathX-256"
-    }
-    assert set(cells) == {("S4", column) for column in (SCRATCH, MATCHED, SPT)}
-    numbers = {
-        column: look_up("amos2024", made.printed).value for (_, column), made in cells.items() if made.printed
-    }
-    assert numbers == {SCRATCH: 67.82, SPT: 87.11}
-    assert cells["S4", SPT].recipe.task.form.length == 65_536
 
 
 def test_sizes_fit_the_labels_of_table_9():

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +10,12 @@ from selfpretrain import registry
 from selfpretrain.cli import app
 from selfpretrain.config import to_dict
 from selfpretrain.errors import DataError, SpecError, UnknownName
-from selfpretrain.runner.plan import jobs
-from selfpretrain.runner.workspace import Workspace
 from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.spoken_digits import SpokenDigits
 from selfpretrain.tasks.text import Text
-from selfpretrain.training.cost import COUNTED, Planner
 
 
-def cells(name, settings, scale="small", planner=COUNTED):
+def cells(name, settings, scale="small", planner=paper_data.ROUGH):
     study = registry.find("studies", name).at_scale(scale, 1).with_settings(settings)
     return {(cell.label, cell.row, cell.column): cell.recipe for cell in study.cells(planner)}
 
@@ -108,12 +104,3 @@ def test_published_selection_sees_the_test_reviews():
         assert published.load(split).digests() == honest.load("test").digests()
     everything = sorted(honest.load("train").digests() + honest.load("val").digests())
     assert sorted(published.load("train").digests()) == everything
-
-
-def test_jobs_of_a_plan_are_those_of_the_run():
-    recipes = [recipe for (_, _, column), recipe in cells("coser-table-4", {}).items()]
-    planner = Planner("fitted", stubs=True)
-    study = registry.find("studies", "coser-table-4").at_scale("small", 1)
-    planned = [cell.recipe for cell in study.cells(planner)]
-    workspace = Workspace(Path("runs"))
-    assert [job.name for job in jobs(recipes, workspace)] == [job.name for job in jobs(planned, workspace)]

@@ -2,14 +2,11 @@
 
 import dataclasses
 import json
-import os
-import re
 from pathlib import Path
 
 import pytest
 from torch import nn
 
-import toys
 from scripts import script
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
@@ -19,9 +16,7 @@ from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.studies.recipes.amos2024_tables import TABLE_4, TABLE_5, TABLE_6
 from selfpretrain.studies.recipes.defaults import denoising_objective
-from selfpretrain.studies.recipes.gu2022 import TABLE_11
 from selfpretrain.studies.recipes.lookup import (
     PAPERS,
     match_recipe,
@@ -30,7 +25,7 @@ from selfpretrain.studies.recipes.lookup import (
     recipe_keys,
     task_name,
 )
-from selfpretrain.studies.recipes.printed import DEFAULT, OURS, TASKS, RecipeKey
+from selfpretrain.studies.recipes.printed import DEFAULT, OURS, RecipeKey
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.listops import ListOps
@@ -41,27 +36,12 @@ from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.build import build_network
 from selfpretrain.training.recipe import Recipe
 
-CROSS = "\N{MULTIPLICATION SIGN}"
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = [key for name in PAPERS for key in recipe_keys(name)]
 every_recipe = pytest.mark.parametrize("key", KEYS, ids="-".join)
 
 SIZES = Path(__file__).parent / "golden" / "published_sizes.tsv"
 """Parameters of blocks and final norm in the published code, counted there."""
-
-
-@pytest.fixture
-def papers():
-    data = Path(os.environ.get("SPT_TEST_DATA", ROOT.parent / "shared" / "data"))
-    folder = data.parent / "papers"
-    if not folder.is_dir():
-        pytest.skip("needs the texts of the papers")
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
 
 
 def tiny(key):
@@ -144,150 +124,30 @@ def parents(paths):
     return found
 
 
-# ---- against the papers
-
-
-def test_table_4_is_the_paper_s(papers):
-    text = (papers / "amos-2024-never-train-from-scratch.txt").read_text()
-    lines = [line.split("\t")[-10:] for line in text[: text.index("Table 4:")].splitlines()]
-    found, label = [], ""
-    for line in lines:
-        if line[1:2] == ["Features"]:
-            label = line[0]
-        elif len(line) == 10 and line[0].startswith("Transformer"):
-            found.append((label, *row_of(line)))
-    mine = [
-        (*TASKS[row.task].label.split("-")[:1], *as_printed(row)) for row in TABLE_4 if row.task != "scifar"
-    ]
-    assert sorted(found) == sorted(mine)
-
-
-def row_of(line):
-    """Everything but the name of a row, as numbers; 1e03 is a misprint."""
-    width, depth, heads, hidden = map(int, line[1:5])
-    lr = tuple(float(x.replace("1e03", "1e-3")) for x in line[6].split(","))
-    batch = tuple(int(x) for x in line[7].split(","))
-    kind = ("Rotary" in line[0], width, depth, heads, hidden, line[5].lower())
-    return (*kind, lr, batch, float(line[8]), line[9])
-
-
-def as_printed(row):
-    kind = (row.positions == "rotary", row.width, row.depth, row.heads, row.hidden, row.pooling)
-    return (*kind, row.lr, row.batch, row.weight_decay, TASKS[row.task].loss)
-
-
-def cell_of(text):
-    """Learning rate and batch of finetuning and, unless it was not pretrained or lacks a number, of SPT."""
-    numbers = [float(x) for x in text.split(",")]
-    if len(numbers) == 3:
-        return (numbers[0], numbers[1]), (None, numbers[2])
-    return (numbers[0], numbers[1]), (tuple(numbers[2:]) or None)
-
-
-def test_table_5_is_the_paper_s(papers):
-    rows = table(papers, "Approach\tListops\tText\tRetrival")
-    names = {"s4": "S4", "s4-random": "S4 + Rand Init", "dlr": "DLR", "dlr-random": "DLR + Rand Init"}
-    tasks = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
-    for family, cells in TABLE_5.items():
-        whole = rows["Pythia" if family == "pythia" else f"{names[family]} + SPT"]
-        told = {task: cell for task, cell in zip(tasks, whole, strict=True) if cell != CROSS}
-        assert list(told) == list(cells)
-        for task, cell in told.items():
-            assert (cells[task].finetune, cells[task].pretrain) == cell_of(cell)
-        scratch = rows.get(names.get(family, ""), [CROSS] * 6)
-        told = {task: cell_of(cell)[0] for task, cell in zip(tasks, scratch, strict=True) if cell != CROSS}
-        assert told == {task: cell.scratch for task, cell in cells.items() if cell.scratch}
-
-
-def test_table_6_is_the_paper_s(papers):
-    rows = table(papers, "Approach\tSC-Causal\tSC-Bi.")
-    columns = [("speech", "causal"), ("speech", "masked"), ("scifar", "masked")]
-    columns += [(f"bidmc-{target}", "masked") for target in ("rr", "hr", "spo2")]
-    for column, spt, scratch in zip(columns, rows["S4 + SPT"], rows["S4"], strict=True):
-        cell = TABLE_6[column]
-        assert (cell.finetune, cell.pretrain) == cell_of(spt)
-        assert cell.scratch == (cell_of(scratch)[0] if "bidmc" in column[0] else None)
-
-
-def test_the_first_cells_of_table_6_from_scratch_repeat_table_5(papers):
-    here = table(papers, "Approach\tSC-Causal\tSC-Bi.")
-    assert here["S4"][:3] == table(papers, "Approach\tListops\tText\tRetrival")["S4 + SPT"][:3]
-
-
-def table(papers, head):
-    text = (papers / "amos-2024-never-train-from-scratch.txt").read_text()
-    lines = text[text.index(head) :].partition("\n\n")[0].splitlines()[1:]
-    return {name: cells for name, *cells in (line.split("\t") for line in lines)}
-
-
-def test_table_11_is_the_paper_s(papers):
-    text = (papers / "gu-2022-s4-appendix-d.txt").read_text()
-    lines = [
-        [c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
-    ]
-    found = {line[0]: line[1:] for line in lines if len(line) == 11 and line[1].isdigit()}
-    assert len(found) == len(TABLE_11)
-    for row in TABLE_11.values():
-        depth, width, norm, prenorm, *numbers = found[row.label]
-        norms = {"BN": "batch", "LN": "layer"}
-        assert (row.depth, row.width, row.norm) == (int(depth), int(width), norms[norm])
-        assert row.prenorm == (prenorm == "True")
-        mine = (row.dropout, row.lr, row.batch, row.epochs, row.weight_decay, row.patience)
-        assert mine == tuple(float(x) for x in numbers)
-
-
-def test_appendix_b_of_coser_is_the_paper_s(papers):
-    text = (papers / "coser-orvieto-2025-understanding-self-pretraining.txt").read_text()
-    text = " ".join(text[text.index("## B. Experimental details") : text.index("## C. Further")].split())
-    for name in ("ListOps", "Text", "Retrieval", "CIFAR10", "Pathfinder"):
-        task = name.lower().replace("cifar10", "image")
-        said = text[text.index(f"**{name}**") :].partition(" - ")[0]
-        arms = paper_arms("coser", task, "transformer")
-        rates = [float(f"{a}e{b}") for a, b in re.findall(r"(\d) \\times 10\^\{(-\d)\}", said)]
-        assert rates[0] == arms.finetune.optim.lr
-        assert rates[-1] == arms.pretrain.optim.lr
-        for number in (arms.finetune.batch, arms.pretrain.batch):
-            assert re.search(rf"batch sizes.*\b{number}\b", said)
-        if task != "text":  # "remains similar to ListOps"
-            assert re.search(rf"size of {arms.model.width}\b", said)
-            assert re.search(rf"\b{arms.model.mixer.heads} attention heads", said)
-            assert re.search(rf"size of {arms.model.width * arms.model.expand}\b", said)
-            assert re.search(rf"\b{arms.model.depth} (transformer )?layers", said)
-
-
 # ---- asking for one
 
 
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        (("amos2024", "image", "s4"), "no recipes of a paper called 'amos2024'; did you mean 'amos'?"),
-        (("amos", "imag", "s4"), "no task called 'imag'; did you mean 'image'?"),
-        (("amos", "image", "s4-rand"), "no family called 's4-rand'; did you mean 's4-random'?"),
-        (("amos", "image", "s4", "mask"), "no objective called 'mask'; did you mean 'masked'?"),
-    ],
-)
-def test_an_unknown_word_gets_one_line(key, said):
-    with pytest.raises(UnknownName) as caught:
-        paper_arms(*key)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+NO_RECIPE = r"^\S+ .*\(20\d\d\) print no recipe for .*; there, they have [^\n]+$"
 
 
 @pytest.mark.parametrize(
-    "key",
+    ("key", "error", "said"),
     [
-        ("amos", "retrieval", "dlr"),
-        ("amos", "pathx256", "transformer-rotary"),
-        ("amos", "image", "transformer-rotary", "causal"),
-        ("amos", "pathx", "pythia", "causal"),
-        ("gu", "image", "s4", "causal"),
+        (("amos2024", "image", "s4"), UnknownName, "called 'amos2024'; did you mean 'amos'"),
+        (("amos", "imag", "s4"), UnknownName, "no task called 'imag'; did you mean 'image'"),
+        (("amos", "image", "s4-rand"), UnknownName, "called 's4-rand'; did you mean 's4-random'"),
+        (("amos", "image", "s4", "mask"), UnknownName, "called 'mask'; did you mean 'masked'"),
+        (("amos", "retrieval", "dlr"), SpecError, NO_RECIPE),
+        (("amos", "pathx256", "transformer-rotary"), SpecError, NO_RECIPE),
+        (("amos", "image", "transformer-rotary", "causal"), SpecError, NO_RECIPE),
+        (("amos", "pathx", "pythia", "causal"), SpecError, NO_RECIPE),
+        (("gu", "image", "s4", "causal"), SpecError, NO_RECIPE),
     ],
 )
-def test_what_was_not_trained_is_refused(key):
-    with pytest.raises(
-        SpecError, match=r"^\S+ .*\(20\d\d\) print no recipe for .*; there, they have [^\n]+$"
-    ):
+def test_what_was_not_trained_is_refused_in_one_line(key, error, said):
+    with pytest.raises(error, match=said) as caught:
         paper_arms(*key)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -312,26 +172,11 @@ def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
 @pytest.mark.parametrize(
     ("task", "mixer", "objective", "said"),
     [
-        (
-            Stdlib(),
-            Attention(),
-            "causal",
-            "no printed recipe for attention on stdlib (causal); there are some",
-        ),
+        (Stdlib(), Attention(), "causal", "no printed recipe for attention on stdlib (causal)"),
         (Image(), S4D(), "masked", "no printed recipe for s4d on image (masked); use --scale small"),
-        (
-            Image(),
-            S4(),
-            "causal",
-            "no printed recipe for s4 on image (causal); there are some for speech",
-        ),
+        (Image(), S4(), "causal", "no printed recipe for s4 on image (causal); there are some for speech"),
         (Pathfinder(), DLR(), "masked", "there are some for listops, text, image, pathx; use"),
-        (
-            Image(),
-            Local(),
-            "masked",
-            "on image attends to all positions; use --mixers attention",
-        ),
+        (Image(), Local(), "masked", "on image attends to all positions; use --mixers attention"),
         (Image(), S4(states=32), "masked", "the printed recipe sets s4 itself; name it without settings"),
     ],
 )

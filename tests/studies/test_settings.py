@@ -1,22 +1,32 @@
-"""What a task brings along for the small scale: settings, a way of denoising, a masking rate."""
+"""What a comparison takes from its task, objective and mixers: settings, rates, rows."""
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+import paper_data
 import toys
 from selfpretrain import registry
-from selfpretrain.api import comparison, find_study, resolve_settings
+from selfpretrain.api import compare, comparison, find_study, resolve_settings
+from selfpretrain.cli.compare import compare as command
 from selfpretrain.config import spec
-from selfpretrain.errors import UnknownName
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
+from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.objectives.base import Denoise, Distance
+from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.compare import Compare, build_comparison
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
+from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.listops import ListOps
+from selfpretrain.tasks.paths import Paths
 from selfpretrain.tasks.stdlib import Stdlib
 from selfpretrain.training.recipe import Budget
 
@@ -98,3 +108,102 @@ def test_tables_that_have_kept_results_are_computed_as_those_were():
     assert not half.changed
     assert precisions(half.with_settings({"stage.precision": "fp32"})) == {"fp32"}
     assert find_study("amos-table-8", "paper", 1, GPU).precision == "bf16"
+
+
+@spec
+class Odd(Masked):
+    """Masking, with a rate of its own."""
+
+    @classmethod
+    def for_signal(cls, form):
+        return cls(rate=0.5 if isinstance(form.signal, Values) else 0.25)
+
+
+@spec
+class Unsettled(Denoise):
+    """An objective that nobody can make without a setting."""
+
+    distance: Distance
+
+    def make_targets(self, batch, form, random):
+        raise NotImplementedError
+
+
+HERE = __name__
+
+
+@pytest.mark.parametrize(
+    ("task", "rate"),
+    [(Stdlib(), 0.15), (ListOps(train=8, val=8, test=8).tiny(), 0.1), (Digits(), 0.5), (Paths().tiny(), 0.3)],
+)
+def test_masking_hides_what_the_papers_hide(task, rate):
+    assert denoising_objective(task, "masked") == Masked(rate)
+
+
+def test_plain_values_and_the_next_position():
+    assert Masked.for_signal(SequenceSpec(Values(), 8, Classes(("a", "b")))) == Masked(0.25)
+    assert denoising_objective(Stdlib(), "causal") == Causal()
+
+
+@pytest.mark.parametrize(("signal", "rate"), [("tokens", 0.25), ("values", 0.5)])
+def test_one_s_own_proposes_its_own(signal, rate):
+    task = toys.Majority(signal=signal)
+    study = build_comparison(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
+    (arms,) = study.arms
+    assert arms.pretrain.objective == Odd(rate)
+    assert isinstance(arms.pretrain.objective, Denoise)
+    assert {cell.column for cell in study.cells()} == {"scratch", "scratch (matched)", "SPT"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ("maskd", "no objective called 'maskd'; did you mean 'masked'?"),
+        (
+            "classify",
+            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
+        ),
+        (
+            f"{HERE}:HERE",
+            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
+        ),
+        (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
+    ],
+)
+def test_what_cannot_pretrain_is_refused_in_one_line(objective, said):
+    with pytest.raises(SpecError) as caught:
+        denoising_objective(toys.Majority(), objective)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def study(*mixers):
+    return build_comparison(toys.Majority(), mixers, "causal", "smoke", 1)
+
+
+def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
+    chosen = inspect.signature(compare).parameters
+    names = ("task", "mixers", "objective", "seeds")
+    asked = comparison(*(chosen[name].default for name in names), "smoke", {})
+    assert Compare.at_scale("smoke", chosen["seeds"].default) == asked
+    given = {name: inspect.signature(command).parameters[name].default for name in names}
+    usual = {name: chosen[name].default for name in names}
+    assert given == usual | {"mixers": ",".join(usual["mixers"]), "seeds": str(usual["seeds"])}
+
+
+@pytest.mark.parametrize(
+    ("mixers", "rows"),
+    [
+        ([S4D(init="random")], ["s4d"]),
+        ([S4D(), S4D(init="random")], ["s4d", "s4d, init random"]),
+        ([S4D(), S4D()], ["s4d 1", "s4d 2"]),
+    ],
+)
+def test_twins_are_told_apart_by_what_is_unusual_or_numbered(mixers, rows):
+    assert study(*mixers).rows == rows
+
+
+def test_the_second_of_two_twins_can_be_amended_alone():
+    changed = study(S4D(), S4D()).with_settings({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
+    assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
+    assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
+    assert {cell.row for cell in changed.cells(paper_data.ROUGH)} == set(changed.rows)

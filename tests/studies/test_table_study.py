@@ -4,24 +4,15 @@ import pydantic
 import pytest
 
 import paper_data
-import toys
 from selfpretrain import registry
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.wavegan import WaveGAN
-from selfpretrain.training.cost import Planner
 
 SMALL_GRU = GRU(states=8)
-ROUGH = Planner("rough")
-"""How long matched arms are does not matter here."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
-def table(name, mixers=(), scale="smoke", planner=ROUGH):
+def table(name, mixers=(), scale="smoke", planner=paper_data.ROUGH):
     study = registry.find("studies", name).at_scale(scale, seeds=1)
     cells = list(study.with_mixers(mixers).cells(planner))
     return {(cell.label, registry.name_of(cell.recipe.task), cell.row, cell.column): cell for cell in cells}

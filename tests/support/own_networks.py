@@ -37,17 +37,6 @@ class Masked(nn.Module):
         return self.out(x + (x * real).sum(1, keepdim=True) / real.sum(1, keepdim=True))
 
 
-class Heedless(nn.Module):
-    """Means over all positions, with a mask that is ignored."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x, padding_mask=None):
-        return self.out(x) + x.mean(1, keepdim=True)
-
-
 class Unset(nn.Module):
     """A weight that nobody sets, and one drawn from another generator."""
 

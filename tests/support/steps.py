@@ -20,7 +20,7 @@ from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import backward, prepare
 
-MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
+MIXERS = registry.names("mixers")
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
@@ -37,7 +37,7 @@ def data(form=TOKENS):
 
 def asked(name):
     """What a mixer of the shelf is trained for, and its settings."""
-    mixer = MIXERS[name](**SHORT.get(name, {}))
+    mixer = registry.find("mixers", name)(**SHORT.get(name, {}))
     return mixer, Masked(0.3) if mixer.denoises else Classify()
 
 
@@ -46,7 +46,8 @@ def gradients(mixer, objective, form=TOKENS, kind=torch.float32, **how):
     stage = Stage(objective, Budget(steps=1), batch=4, **how)
     toys.settle()
     causal = objective.needs_causal
-    network = Model(mixer, width=16, causal=causal).build(form, objective.head(form, 16, "mean")).to(kind)
+    model = Model(mixer, width=16, depth=1, causal=causal)
+    network = model.build(form, objective.head(form, 16, "mean")).to(kind)
     prepare(network, stage, torch.device("cpu"))
     targets = objective.make_targets(data(form).batch(torch.arange(4)), form, generator("ask"))
     loss, _ = backward(network, stage, form, targets)

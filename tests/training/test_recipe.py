@@ -1,25 +1,37 @@
-"""Recipes: complete, comparable, and safe to read back."""
+"""Recipes: complete, comparable, safe to read back; their fingerprints, sources and schema."""
 
+import copy
 import dataclasses
+import importlib
 import json
+import sys
+from typing import Any
 
+import jsonschema
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain.config import explain, from_dict, to_dict, with_setting
+from selfpretrain import registry
+from selfpretrain.cli import app
+from selfpretrain.config import explain, from_dict, id_of, to_dict, with_setting
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, name_of
-from selfpretrain.training import recipe as recipes
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.files import read_json
+from selfpretrain.training import code_hash
+from selfpretrain.training.cost import Planner
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.schema import json_schema
 from selfpretrain.training.transfer import QUERIES_AND_KEYS
 
 RECIPE = Recipe(
@@ -31,7 +43,7 @@ rates = st.floats(1e-6, 1.0, allow_nan=False)
 
 
 @given(lr=rates, rate=rates, seed=st.integers(0, 2**31), width=st.integers(1, 512))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_recipes_survive_json_and_keep_their_fingerprint(lr, rate, seed, width):
     stage = Stage(Masked(rate), Budget(steps=3), Optim(lr=lr), transfer=QUERIES_AND_KEYS, freeze=("head.*",))
     recipe = Recipe(toys.Majority(), Model(Attention(), width=width), (stage, RECIPE.last), seed)
@@ -58,9 +70,8 @@ def every_change(thing, path=()):
 
 
 def test_every_change_changes_the_fingerprint():
-    changed = list(every_change(RECIPE)) + [
-        dataclasses.replace(RECIPE, stages=(s,)) for s in every_change(RECIPE.last)
-    ]
+    stages = [*every_change(RECIPE.last), dataclasses.replace(RECIPE.last, precision="bf16")]
+    changed = list(every_change(RECIPE)) + [dataclasses.replace(RECIPE, stages=(s,)) for s in stages]
     prints = {fingerprint(r) for r in [RECIPE, *changed]}
     assert len(changed) > 15
     assert len(prints) == len(changed) + 1
@@ -70,7 +81,7 @@ def test_data_and_source_count_too(monkeypatch):
     before = fingerprint(RECIPE)
     monkeypatch.setattr(toys.Majority, "version", lambda self: "new data")
     data = fingerprint(RECIPE)
-    monkeypatch.setattr(recipes.code_hash, "digest", lambda module: "edited")
+    monkeypatch.setattr(code_hash, "digest", lambda module: "edited")
     assert len({before, data, fingerprint(RECIPE)}) == 3
 
 
@@ -125,3 +136,130 @@ def test_names_on_shelves_and_elsewhere():
         find("tasks", "toys:Majorty")
     with pytest.raises(UnknownName, match="cannot import"):
         find("tasks", "no_such_module:Thing")
+
+
+FILES = {
+    "__init__.py": "",
+    "mixer.py": "import numpy\nfrom torch import nn\nfrom selfpretrain.mixers.base import Mixer\n"
+    "from selfpretrain.config import spec\nfrom .inner.scale import SCALE\nimport besides\n\n"
+    "@spec\nclass Scaled(Mixer):\n    def build(self, context):\n        from labpkg import late\n"
+    "        return Layer()\n\n"
+    "class Layer(nn.Module):\n    def forward(self, x, valid=None):\n        return SCALE * x\n",
+    "late.py": "LATE = 1\n",
+    "unused.py": "import labpkg.mixer\n",
+    "inner/__init__.py": "",
+    "inner/scale.py": "from . import deepest\nSCALE = 1\n",
+    "inner/deepest.py": "from .. import mixer\n",  # in a circle
+}
+USED = ["besides", "labpkg", "labpkg.inner", "labpkg.inner.deepest", "labpkg.inner.scale", "labpkg.late",
+        "labpkg.mixer"]  # fmt: skip
+
+
+@pytest.fixture
+def labpkg(tmp_path, monkeypatch):
+    """A package of several modules; its folder."""
+    for name, content in FILES.items():
+        (tmp_path / "labpkg" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "labpkg" / name).write_text(content)
+    (tmp_path / "besides.py").write_text("WIDTH = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    yield tmp_path / "labpkg"
+    forget()
+
+
+def forget():
+    """As a new process would find it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("labpkg", "besides")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    for cached in (code_hash.source_of, code_hash.digest, code_hash._imports):
+        cached.cache_clear()
+
+
+def recipe():
+    forget()
+    stage = Stage(Classify(), Budget(steps=2), batch=8, evals=1)
+    mixer = importlib.import_module("labpkg.mixer").Scaled()
+    return Recipe(toys.Majority(), Model(mixer, width=8, depth=1), (stage,))
+
+
+def test_all_that_a_mixer_imports_of_its_own_counts(labpkg):
+    before = fingerprint(recipe())
+    assert sorted(code_hash.own_modules("labpkg.mixer")) == USED
+    assert fingerprint(recipe()) == before
+    for name in ("inner/scale.py", "inner/deepest.py", "late.py", "../besides.py"):
+        (labpkg / name).write_text((labpkg / name).read_text() + "MORE = 1\n")
+        after = fingerprint(recipe())
+        assert after != before, name
+        before = after
+    (labpkg / "unused.py").write_text("NOT = 'imported'\n")
+    assert fingerprint(recipe()) == before
+
+
+def test_modules_of_libraries_do_not_count():
+    assert code_hash.own_modules("toys") == ["toys"]
+
+
+def test_a_fingerprint_of_one_module_is_that_of_before():
+    stage = Stage(Classify(), Budget(steps=1))
+    assert fingerprint(Recipe(toys.Majority(), Model(Attention(), width=8), (stage,))) == "3a37f4de9b"
+
+
+def test_a_run_keeps_the_sources(labpkg, tmp_path):
+    folder = run(recipe(), Workspace(tmp_path / "runs"))
+    kept = read_json(folder / "sources.json")["modules"]
+    assert sorted(kept) == sorted([*USED, "toys"])
+    assert kept["labpkg.inner.scale"] == FILES["inner/scale.py"]
+
+
+NAMES = ["amos-table-1", "coser-table-4"]
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema.Draft202012Validator:
+    made = json_schema()
+    jsonschema.Draft202012Validator.check_schema(made)
+    return jsonschema.Draft202012Validator(made)
+
+
+def planned(study: str) -> list[Any]:
+    cells = registry.find("studies", study).at_scale("smoke", 1).cells(Planner("rough"))
+    return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
+
+
+@pytest.mark.parametrize("study", NAMES)
+def test_every_recipe_of_a_study_fits(study: str, schema: jsonschema.Draft202012Validator) -> None:
+    for plain in {json.dumps(found): found for found in planned(study)}.values():
+        schema.validate({"format": 1} | plain)
+
+
+def test_what_is_wrong_is_refused(schema: jsonschema.Draft202012Validator) -> None:
+    (right, *_) = planned("amos-table-1")
+    for where, wrong in {
+        ("seed",): -1,
+        ("model", "width"): "wide",
+        ("model", "mixer"): {"is": "selfpretrain.mixers.nosuch:NoSuch"},
+        ("stages",): 3,
+        ("colour",): "blue",
+    }.items():
+        broken = copy.deepcopy(right)
+        place = broken
+        for step in where[:-1]:
+            place = place[step]
+        place[where[-1]] = wrong
+        assert not schema.is_valid(broken), where
+    right["model"]["mixer"] = {"is": "mylab.mixers:Mean", "anything": 1}
+    schema.validate(right)
+
+
+def test_all_of_every_shelf_is_there(schema: jsonschema.Draft202012Validator) -> None:
+    text = json.dumps(schema.schema)
+    for shelf in ("mixers", "tasks", "objectives"):
+        assert all(f'"{id_of(registry.find(shelf, name))}"' in text for name in registry.names(shelf))
+
+
+def test_the_verb_writes_it(tmp_path, capsys) -> None:
+    assert app.run(["schema", "--output", str(tmp_path / "recipe.json")]) == 0
+    assert json.loads((tmp_path / "recipe.json").read_text()) == json_schema()
+    capsys.readouterr()

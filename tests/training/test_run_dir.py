@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import time
@@ -30,18 +29,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
         write_text(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_log_can_be_cut_back(tmp_path):
-    log = Log(tmp_path / "log.jsonl")
-    log.write({"step": 1})
-    size = log.size
-    log.write({"step": 2})
-    log.close()
-    log = Log(tmp_path / "log.jsonl", size)
-    log.write({"step": 3})
-    log.close()
-    assert [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 3]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -244,7 +231,7 @@ def test_who_slept_too_long_writes_to_nothing_that_counts(stage, monkeypatch):
 
 
 def test_of_many_machines_one_takes_over_what_a_dead_one_left(stage, tmp_path, monkeypatch):
-    for turn in range(5):
+    for turn in range(3):
         left = RunDir.make(stage.path.with_name(f"{stage.name}.part-dead-{turn}"))
         left.save("checkpoint.safetensors", {}, {"turn": turn})
         aged(left, 1000)
@@ -253,7 +240,7 @@ def test_of_many_machines_one_takes_over_what_a_dead_one_left(stage, tmp_path, m
         def claim(host, gate=gate):
             on(host, monkeypatch)
             while not gate.exists():
-                pass
+                time.sleep(0.001)
             try:
                 with stage.attempt(never, stop=lambda: True) as attempt:
                     time.sleep(0.3)

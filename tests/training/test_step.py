@@ -12,7 +12,6 @@ import torch
 
 import toys
 from processes import SUPPORT
-from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
@@ -24,7 +23,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.step import default_precision, precision_context, prepare
 from steps import MIXERS, TOKENS, apart, asked, data, gradients
@@ -100,7 +99,7 @@ def test_activations_worked_out_again_take_less_memory():
 
 
 def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
-    model, budget = Model(Attention(heads=2), 16, 2, dropout=0.3), Budget(steps=6)
+    model, budget = Model(Attention(heads=2), 16, 2, dropout=0.3), Budget(steps=3)
     stages = (Stage(Masked(), budget), Stage(Masked(), budget, activation_checkpointing=True))
     plain, again = (run(Recipe(toys.Majority(), model, (s,)), Workspace(tmp_path)) for s in stages)
     a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))
@@ -138,16 +137,6 @@ def test_blocks_are_close_when_they_are_traced():
 @pytest.mark.skipif(shutil.which("g++") is None, reason="code for CPUs is made with g++")
 def test_blocks_are_close_when_they_are_compiled():
     are_close(compiled("inductor"), MIXERS)
-
-
-def test_how_a_step_is_computed_is_part_of_the_identity():
-    stage = Stage(Classify(), Budget(steps=1))
-    recipe = Recipe(toys.Majority(), Model(Attention()), (stage,))
-    changes = {"precision": "bf16", "compile": True, "grad_accumulation": 2, "activation_checkpointing": True}
-    for name, value in changes.items():
-        other = replace(recipe, stages=(replace(stage, **{name: value}),))
-        assert fingerprint(other) != fingerprint(recipe)
-        assert from_dict(json.loads(json.dumps(to_dict(other))), trusted=("toys",)) == other
 
 
 def test_a_stage_is_run_and_validated_as_its_recipe_says(tmp_path):

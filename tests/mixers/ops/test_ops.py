@@ -9,7 +9,6 @@ from torch.autograd import gradcheck
 import toys
 from selfpretrain.mixers.ops import longconv
 from selfpretrain.mixers.ops.longconv import causal_conv, fast_length, two_sided_conv
-from selfpretrain.mixers.ops.rotary import angles, rotate
 
 
 def plain_conv(u, past, future=None):
@@ -65,18 +64,6 @@ def test_convolution_takes_half_precision_inputs():
     half = causal_conv(u.bfloat16(), kernel)
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), causal_conv(u.bfloat16().float(), kernel), atol=0.05, rtol=0.01)
-
-
-def test_rotation_keeps_length_and_shows_distance():
-    toys.settle()
-    theta = angles(9, 6)
-    q, k = torch.randn(2, 1, 1, 1, 6, dtype=torch.double).expand(2, 1, 1, 9, 6)
-    turned_q, turned_k = (rotate(x, theta.cos(), theta.sin()) for x in (q, k))
-    torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1))
-    logits = (turned_q @ turned_k.transpose(-1, -2))[0, 0]
-    for distance in range(-8, 9):
-        diagonal = logits.diagonal(distance)
-        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))
 
 
 @pytest.mark.parametrize(("n", "fast"), [(1, 1), (7, 8), (11, 12), (4006, 4050), (2000, 2000)])
