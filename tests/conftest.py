@@ -12,7 +12,8 @@ for _variable, _value in {
 import functools
 import importlib.util
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -109,23 +110,28 @@ def simple_methods_once() -> Iterator[None]:
         yield
 
 
-DRAWING = ("tests/report/", "tests/studies/test_pages.py")
-"""Tests that look at the pictures of pages."""
-
-
 @pytest.fixture(autouse=True, scope="session")
-def empty_pictures() -> Iterator[None]:
-    """Leave pictures of pages empty in other tests, since drawing takes longer than all else."""
+def drawing() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Leave pictures of pages empty, since drawing takes longer than all else; yield a way to have them."""
     from selfpretrain.report.layout import Picture
 
     drawn = vars(Picture)["svg"]
 
-    def svg(picture: Picture) -> str:
-        draws = os.environ["PYTEST_CURRENT_TEST"].startswith(DRAWING)
-        return str(drawn.__get__(picture)) if draws else "<svg></svg>"
+    @contextmanager
+    def draw() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Picture, "svg", drawn)
+            yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "svg", property(svg))
+        patch.setattr(Picture, "svg", "<svg></svg>")
+        yield draw
+
+
+@pytest.fixture
+def drawn_pictures(drawing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Draw the pictures of pages for a test that looks at them."""
+    with drawing():
         yield
 
 

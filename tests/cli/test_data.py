@@ -114,10 +114,16 @@ def test_check_says_what_it_found(spt, monkeypatch):
         (["make", "digits", "-s", "train=0"], "greater than or equal to 1"),
         (["make", "text"], "spt data get text"),
         (["chek"], "Did you mean 'check'"),
+        (["import", "nothing.csv"], "there is no"),
+        (["import", "t.csv", "--kind", "txt"], "'txt'"),
+        (["import", "t.csv", "--window", "0"], "--window"),
+        (["import", "t.csv", "--name", "Mine!"], "is no name for data"),
+        (["import", "t.csv", "--name", "digits"], "already"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_get_one_line(spt, arguments, said):
+def test_mistakes_get_one_line(spt, tmp_path, arguments, said):
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(f"words {i},{i % 2}\n" for i in range(40)))
     code, _, err = spt(*arguments)
     assert said in err
     assert code == 2

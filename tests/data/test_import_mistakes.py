@@ -2,11 +2,9 @@
 
 import errno
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,6 @@ from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.importing.tables import open_table
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
-from torture import ended, forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -232,21 +229,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
     assert left_behind(home) == ["mine"]
 
 
-def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
-    rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(100_000))
-    (tmp_path / "t.csv").write_text("text,label\n" + rows)
-    child = forked(lambda: len(bring(tmp_path / "t.csv").split) and 0, tmp_path)
-    while not list(tmp_path.glob("*.out")) and not list(home.glob("own/mine.part/flat.bin")):
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    assert ended(child, tmp_path).code == -signal.SIGKILL
-    assert left_behind(home) == ["mine.part"]
-    assert imported_datasets() == {}
-    (tmp_path / "t.csv").write_text(table())
-    bring(tmp_path / "t.csv")
-    assert left_behind(home) == ["mine"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux")
 def test_memory_does_not_grow_with_the_file(tmp_path, home):
@@ -284,22 +266,3 @@ def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tm
     assert spt(tmp_path / "My Own.csv") == 2
     assert "--yes replaces them" in capsys.readouterr().err
     assert spt(tmp_path / "My Own.csv", "--yes") == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nothing.csv"], "there is no"),
-        (["t.csv", "--kind", "txt"], "'txt'"),
-        (["t.csv", "--window", "0"], "--window"),
-        (["t.csv", "--name", "Mine!"], "is no name for data"),
-        (["t.csv", "--name", "digits"], "already"),
-    ],
-)
-def test_mistakes_on_the_command_line_get_one_line(tmp_path, monkeypatch, capsys, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.csv").write_text(table())
-    assert spt(*arguments) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert "Traceback" not in err

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,11 @@ def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, paper: Callable[..., tuple[str, str, str]]) -> Path:
+def whole(
+    tmp_path_factory: pytest.TempPathFactory,
+    paper: Callable[..., tuple[str, str, str]],
+    drawing: Callable[[], AbstractContextManager[None]],
+) -> Path:
     """Two tasks with other metrics, six seeds, numbers of a paper, two missing cells; with its pages."""
     rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71)}
     of_paper = {
@@ -94,7 +99,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory, paper: Callable[..., tuple[s
         rows, seeds=6, kind="reals", task="bidmc", label="BIDMC", baselines={}, test=200, printed=breaths
     )
     folder = write_experiment(tmp_path_factory.mktemp("runs"), [first, second], {"measures": [MEASURE]})
-    page.write(folder)
+    with drawing():
+        page.write(folder)
     return folder
 
 

@@ -18,7 +18,7 @@ from selfpretrain.report.layout import Entry, Page, ReportTable, Section
 from selfpretrain.report.page import show, write
 from selfpretrain.report.render import csv_long, html, latex, markdown, terminal
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=50, deadline=None)
 SIGNS = [
     *"\\|*_`<>[]()!&;#~^${}%\"'=+-@:.1 \n\t\r\x00\x07\x1b\x7f\x9b\u202e\u2066",
     "](x)", "&lt;", "&#60;", "# ", "- ", "1. ", "---", "~~~", "<b>", "</td>", "<script>", "$x$", "\\input{x}",
@@ -153,6 +153,7 @@ def test_terminal(text: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.usefixtures("drawn_pictures")
 def test_a_whole_experiment_of_hostile_names(make: Callable, scene: type, tmp_path: Path) -> None:
     """Through reading, figures and files."""
     name = NASTY.replace("/", "")

@@ -88,6 +88,7 @@ def test_smoke_proves_nothing(small: Callable) -> None:
     for text in (made["markdown"].read_text(), made["html"].read_text(), shown.getvalue()):
         assert "proves nothing" in " ".join(text.split()) and "is better for" not in text
     assert page.index([folder]).rstrip().endswith("| proves nothing |")
+    assert "Nothing can be claimed yet." in made["claim"].read_text()
 
 
 def test_terminal_shows_the_table(whole: Path) -> None:
@@ -152,6 +153,7 @@ def test_a_kind_of_caveat_is_one_line(small: Callable, edit: Callable) -> None:
     ]
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
     folder = make(scene())
     alone = pictures.curves(analysis(folder))
@@ -167,7 +169,9 @@ def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
     (path,) = learning.pretraining(cell, flops=True)
     assert [point[1] for point in path.values()] == [2.75, 2.5, 2.0]
     assert path[400][0] == pytest.approx(0.9e12)
-    assert path[400][0] < min(x for x, _ in learning.finetuning(cell, True, 1.0).values())
+    later = learning.finetuning(cell, True, 1.0)
+    assert path[400][0] < min(x for x, _ in later.values()) and later[600][0] == pytest.approx(2.3e12)
+    assert learning.finetuning(cell, False, 1.0)[30][0] == 430, "after the steps of pretraining"
     assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
@@ -261,6 +265,7 @@ def test_curves_along_names_or_numbers() -> None:
     assert ticks[:3] == ["0", "1", "2"]
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 @pytest.mark.filterwarnings("error")
 def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -> None:
     rows = {f"Transformer · {n} layers": ROWS["attention"] for n in (1, 2, 3)}

@@ -36,17 +36,10 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize(("name", "suffix"), [*((name, ".svg") for name in VIEWS), ("image", ".png")])
-def test_everything_can_be_drawn_and_gives_the_same_bytes(tmp_path, name, suffix):
-    paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
-    for path in paths:
-        preview_figure.save_figure(VIEWS[name], path)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    assert paths[0].stat().st_size > 3000
-
-
 @pytest.mark.parametrize("name", VIEWS)
-def test_everything_can_be_printed(name):
+def test_everything_can_be_drawn_and_printed(tmp_path, name):
+    preview_figure.save_figure(VIEWS[name], tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").stat().st_size > 3000
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(preview_terminal.render(VIEWS[name]))
     lines = console.export_text().splitlines()
@@ -54,8 +47,16 @@ def test_everything_can_be_printed(name):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_picture_has_the_same_bytes_again(tmp_path, suffix):
+    paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
+    for path in paths:
+        preview_figure.save_figure(VIEWS["one length"], path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_the_kind_follows_from_the_sequences():
-    expected = {
+    kinds = {
         "text": "text",
         "numbers": "text",
         "colour": "image",
@@ -63,7 +64,7 @@ def test_the_kind_follows_from_the_sequences():
         "waves": "wave",
         "map": "map",
     }
-    assert {name: VIEWS[name].kind for name in expected} == expected
+    assert {name: VIEWS[name].kind for name in kinds} == kinds
     pixels = VIEWS["image"]
     assert pixels.kind == "image"
     assert replace(pixels, levels=None).kind == "wave"

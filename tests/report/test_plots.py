@@ -47,6 +47,7 @@ def test_no_interval_goes_beyond_what_scores_can_be(make: Callable, scene: type)
     assert max(ends) == 100.0 and min(ends) >= 0
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
     make: Callable, scene: type, paper: Callable
 ) -> None:
@@ -59,12 +60,16 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
         assert ("paper" in words) is shown
 
 
-@pytest.mark.parametrize("kind", ["gain", "points", "lines", "curves", "ranks"])
+@pytest.mark.parametrize(
+    ("kind", "looks"),
+    [("gain", {"neurips": 5.5, "icml": 3.25}), ("points", {"icml": 3.25}), ("lines", {"neurips": 5.5}),
+     ("curves", {"icml": 3.25}), ("ranks", {"neurips": 5.5})],
+)  # fmt: skip
 def test_every_kind_is_drawn_in_every_style(
-    kind: str, make: Callable, scene: type, several: Path, capsys
+    kind: str, looks: dict[str, float], make: Callable, scene: type, several: Path, capsys
 ) -> None:
     folder = several if kind == "ranks" else make(scene())
-    for look, width in {"neurips": 5.5, "icml": 3.25}.items():
+    for look, width in looks.items():
         assert app.run(["plot", str(folder), "--kind", kind, "--style", look]) == 0
         made = [Path(line) for line in capsys.readouterr().out.split()]
         assert {path.suffix for path in made} == {".svg", ".pdf"}
@@ -80,6 +85,7 @@ def test_every_kind_is_drawn_in_every_style(
             assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 def test_plots_and_pages_have_the_same_bytes_again(make: Callable, scene: type, tmp_path: Path) -> None:
     folder = make(scene(seeds=2, test=200))
     before = {kind: path.read_bytes() for kind, path in page.write(folder).items()}
@@ -106,9 +112,11 @@ def test_pdf_beside_every_svg_on_request(make: Callable, scene: type, capsys) ->
     capsys.readouterr()
 
 
-def test_no_legend_covers_data(several: Path) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_no_legend_covers_data(make: Callable, scene: type) -> None:
+    folder = make(scene())
     for kind in ("points", "lines", "curves"):
-        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(several)))
+        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(folder)))
     with style.figure_settings("x"):
         figure, axes = style.canvas(3.0)
         axes.plot([0, 1], [0, 1], label="a line")
@@ -127,10 +135,6 @@ def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:
     said = claim(found)
     assert said.count("points [") == 9 and "3 seeds; 95 % intervals" in said and "for lstm on task 2" in said
     assert "points" in made and made.rstrip().endswith(").")
-
-
-def test_smoke_claims_nothing(make: Callable, scene: type) -> None:
-    assert claim(read(make(scene(), scale="smoke"))) == "Nothing can be claimed yet."
 
 
 def test_names_below_an_axis_do_not_run_into_one_another(make: Callable, scene: type) -> None:

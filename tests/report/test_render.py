@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from processes import python
 from selfpretrain.errors import StoreError
 from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse_task
-from selfpretrain.report.figures import charts, learning
+from selfpretrain.report.figures import charts
 from selfpretrain.report.manifest import Metric
 from selfpretrain.report.page import write
 from selfpretrain.report.render import html
@@ -114,6 +113,7 @@ class Elements(HTMLParser):
         assert self.stack.pop() == tag
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 def test_page_stands_alone(make: Callable, scene: type) -> None:
     folder = make(scene(seeds=6))
     text = write(folder)["html"].read_text()
@@ -129,6 +129,7 @@ def test_page_stands_alone(make: Callable, scene: type) -> None:
     assert text.index('class="verdict"') < text.index("<table")
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 @pytest.mark.slow
 def test_a_big_study_stays_small(make: Callable, scene: type) -> None:
     rows = {f"mixer {at}": (0.5, 0.52, 0.6 + at / 100) for at in range(10)}
@@ -145,13 +146,6 @@ def test_a_folder_that_cannot_be_written(make: Callable, scene: type) -> None:
     with pytest.raises(StoreError, match=r"cannot write .*report\.md"):
         write(folder)
     assert not list(folder.glob(".*"))
-
-
-def test_nothing_finished_still_reports(make: Callable, scene: type) -> None:
-    columns = ("scratch", "scratch (matched)", "SPT")
-    gone = frozenset((row, column, 0) for row in ("attention", "s4d") for column in columns)
-    text = write(make(scene(seeds=1, missing=gone)))["html"].read_text()
-    assert "Nothing can be said yet" in text and "Learning curves" not in text
 
 
 def test_inlined_figures_define_what_they_use(whole: Path) -> None:
@@ -180,15 +174,6 @@ def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     assert not re.search(r'd="[^"]*\d\.\d\d', html.themed(svg))
 
 
-def test_spt_starts_after_its_pretraining(make: Callable, scene: type) -> None:
-    study = alone(make(scene(seeds=1)))
-    spt = learning.finetuning(study.at("s4d", "SPT")[0], True, 1.0)
-    scratch = learning.finetuning(study.at("s4d", "scratch")[0], True, 1.0)
-    assert spt[30][0] - scratch[30][0] == pytest.approx(0.9e12)
-    assert spt[600][0] == pytest.approx(2.3e12)
-    assert learning.finetuning(study.at("s4d", "SPT")[0], False, 1.0)[30][0] == 430
-
-
 def test_numbers() -> None:
     metric = Metric("accuracy", "%", 100.0, 1, 0.01)
     signs = " ".join(format.signed(metric, x) for x in (0.061, -0.061, -0.0001, 0.0))
@@ -200,9 +185,3 @@ def test_numbers() -> None:
     assert [format.flops(x) for x in (0.0, 12.0, 1.2e12)] == [format.NONE, "12 FLOP", "1.2 TFLOP"]
     assert format.listing(["a", "b", "c"]) == "a, b and c"
     assert escaped("50 % ± 2 & [x]") == r"50 \% $\pm$ 2 \& {[}x{]}"
-
-
-def test_importing_reports_is_light() -> None:
-    heavy = ("torch", "scipy", "sklearn", "matplotlib", "jinja2", "rich", "markdown_it", "pydantic")
-    code = f"import sys, selfpretrain.report.page; print([m for m in {heavy} if m in sys.modules])"
-    assert python(code).strip() == "[]"

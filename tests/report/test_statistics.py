@@ -55,27 +55,19 @@ def test_combined_interval_is_conservative() -> None:
 
 
 @few
-@given(SCORES)
-def test_interval_holds_its_mean(values: list[float]) -> None:
+@given(SCORES, st.floats(-2, 2), st.floats(0.1, 10))
+def test_an_interval_holds_its_mean_and_follows_shift_scale_and_sign(
+    values: list[float], shift: float, scale: float
+) -> None:
     found = estimate(values, 0.01)
     assert found.bounds and found.seed_bounds
     assert found.bounds[0] <= found.seed_bounds[0] <= found.mean <= found.seed_bounds[1] <= found.bounds[1]
-
-
-@few
-@given(SCORES, st.floats(-2, 2), st.floats(0.1, 10))
-def test_shift_and_scale(values: list[float], shift: float, scale: float) -> None:
     before, after = estimate(values), estimate([shift + scale * v for v in values])
     assert after.mean == pytest.approx(shift + scale * before.mean, abs=1e-9)
     assert after.over_seeds == pytest.approx(scale * (before.over_seeds or 0), abs=1e-8)
-
-
-@few
-@given(SCORES)
-def test_exchanging_arms_flips_the_sign(values: list[float]) -> None:
-    one, other = estimate(values), estimate([-v for v in values])
-    assert other.mean == pytest.approx(-one.mean)
-    assert other.over_seeds == pytest.approx(one.over_seeds)
+    exchanged = estimate([-v for v in values])
+    assert exchanged.mean == pytest.approx(-before.mean)
+    assert exchanged.over_seeds == pytest.approx(before.over_seeds)
     assert sign_flip(values) == sign_flip([-v for v in values])
 
 
@@ -155,19 +147,12 @@ def test_examples_that_are_not_independent_enter_the_interval() -> None:
 
 @few
 @given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=20))
-def test_a_cluster_each_changes_nothing(values: list[float]) -> None:
-    differences = np.array(values)
-    alone = np.arange(len(values))
-    whole = example_half_width(differences)
-    assert example_half_width(differences, 9 * alone) == pytest.approx(whole, abs=1e-12)
-    assert example_half_width(differences, 0 * alone) is None
-
-
-@few
-@given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=20))
 def test_clusters_of_one_size_are_as_their_means(means: list[float]) -> None:
-    clusters = np.repeat(np.arange(len(means)), 7)
-    found = example_half_width(np.array(means)[clusters], clusters)
+    values, alone = np.array(means), np.arange(len(means))
+    assert example_half_width(values, 9 * alone) == pytest.approx(example_half_width(values), abs=1e-12)
+    assert example_half_width(values, 0 * alone) is None
+    clusters = np.repeat(alone, 7)
+    found = example_half_width(values[clusters], clusters)
     assert found == pytest.approx(statistics.t_half_width(means), abs=1e-9)
 
 

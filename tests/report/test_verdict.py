@@ -12,14 +12,13 @@ from safetensors.numpy import save_file
 from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.manifest import ExperimentRecord, Metric
-from selfpretrain.report.results import ExperimentResults
+from selfpretrain.report.manifest import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import estimate
 from selfpretrain.report.summary import on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
-from task_results import MATCHED, SPT, cell, task_results
+from task_results import MATCHED, SPT, cell, study_of, task_results
 
 Scores = dict[tuple[str, str], list[float | None]]
 
@@ -194,9 +193,9 @@ def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None
     assert "clearly above" not in verdict(analysis(scores))
 
 
-def results_of(found: TaskAnalysis) -> ExperimentResults:
-    record = ExperimentRecord("compare", "", "small", "", "", "", (found.task.record,))
-    return ExperimentResults(Path("nowhere"), record, (found.task,))
+def together(*tasks: TaskAnalysis) -> Analysis:
+    """A study of these tasks, whose analyses are as they are."""
+    return replace(study_of(*(task.task for task in tasks)), tasks=tasks)
 
 
 def arm(found: TaskAnalysis, column: str, **changes: Any) -> TaskAnalysis:
@@ -218,9 +217,7 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
         "Training diverged (its loss was not finite): s4d, SPT, seed 0; s4d, SPT, seed 1; s4d"
     )
     assert standings([found]).endswith("; 1 of 1 decide nothing (diverged, equal answers or ceiling)")
-    marked = [
-        str(entry.text) for row in score_table(Analysis(results_of(found), (found,))).rows for entry in row
-    ]
+    marked = [str(entry.text) for row in score_table(together(found)).rows for entry in row]
     assert sum(text.endswith(" †") for text in marked) == 1
     fine = one([0.1, 0.11, 0.12])
     assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
@@ -260,13 +257,6 @@ def test_standings_count_and_name_a_few() -> None:
     assert standings([found, analysis(scores)]).startswith(
         "SPT against scratch (matched): 2 better, 8 unclear; 5 of"
     )
-
-
-def together(*tasks: TaskAnalysis) -> Analysis:
-    record = ExperimentRecord(
-        "toys", "?", "small", "0.1.0", "", "", tuple(task.task.record for task in tasks)
-    )
-    return Analysis(ExperimentResults(Path("nowhere"), record, tuple(task.task for task in tasks)), tasks)
 
 
 def test_an_average_over_tasks_is_paired_by_seed() -> None:
