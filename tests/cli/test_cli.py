@@ -21,7 +21,7 @@ from selfpretrain.system.files import read_json
 CUT = [
     "compare", "--task", "toys:Majority", "--mixers", "attention", "--arms", "scratch,spt",
     "--scale", "smoke", "--seeds", "1", "-s", "pretrain.budget.steps=300", "-s", "finetune.budget.steps=40",
-    "-s", "scratch.budget.steps=40",
+    "-s", "scratch.budget.steps=10",
 ]  # fmt: skip
 
 

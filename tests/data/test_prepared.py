@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-from selfpretrain.data import paths
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
 from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer
 from selfpretrain.errors import DataError
@@ -67,11 +66,3 @@ def test_without_resume_nothing_is_left_of_a_failure(place, problem, said):
         fill(out)
         raise problem
     assert list(place.parent.iterdir()) == []
-
-
-def test_data_are_found_in_every_folder_and_written_to_the_first(tmp_path, monkeypatch):
-    (tmp_path / "b" / "raw").mkdir(parents=True)
-    (tmp_path / "b" / "raw" / "x.txt").touch()
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert paths.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
-    assert paths.writable_path("sets", "one") == tmp_path / "a" / "sets" / "one"

@@ -60,6 +60,7 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
         assert ("paper" in words) is shown
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 @pytest.mark.parametrize(
     ("kind", "looks"),
     [("gain", {"neurips": 5.5, "icml": 3.25}), ("points", {"icml": 3.25}), ("lines", {"neurips": 5.5}),

@@ -20,12 +20,15 @@ optimizer.zero_grad()
 optimizer.load_state_dict(optimizer.state_dict())
 """
 PROGRAMS = {
-    "help and lists": [
+    "help": [
         ("import selfpretrain as spt; dir(spt)", "torch numpy"),
         ("from selfpretrain.cli.app import run; run(['--help'])", "torch numpy pydantic"),
+        ("spt.read_results", "torch"),
+    ],
+    "lists": [
+        ("from selfpretrain.cli.app import run", ""),
         (f"assert not any(run(['list', each]) for each in {tuple(SHELVES)})", f"{SLOW} numpy numba pyarrow"),
         ("assert len([name for name in sys.modules if name.startswith('selfpretrain.cli')]) <= 5", ""),
-        ("spt.read_results", "torch"),
     ],
     "reports": [("import selfpretrain.report.page", f"{SLOW} rich markdown_it pydantic")],
     "training": [
