@@ -79,6 +79,8 @@ def events(*rows):
 
 
 LONG = {"id": "who", "time": "time", "value": "v"}
+TOKENS, VALUES = {"kind": "tokens"}, {"kind": "values"}
+SERIES = "@classLabel true a b\n@data\n"
 MISTAKES = [
     ("t.csv", table("one, two, three"), {}, r"t\.csv, row 41: 3 cells where the header has 2"),
     ("t.csv", table("alone"), {}, r"t\.csv, row 41: 1 cells where the header has 2"),
@@ -98,37 +100,17 @@ MISTAKES = [
     ("t.csv", table(), {"kind": "values", "sequence": "text"}, "row 1.*'text' holds 'text', not a number"),
     ("t.csv", wide("1,x,3,a"), {}, "row 41: column 't1' holds 'x', not a number"),
     ("t.csv", wide('1,"2,5",3,a'), {}, "'2,5', not a number; write decimals with a point"),
-    (
-        "t.csv",
-        wide("1,2,,a"),
-        {},
-        "row 41: column 't2' is missing, infinite.*--missing drop leaves the row out",
-    ),
+    ("t.csv", wide("1,2,,a"), {}, "row 41: column 't2' is missing, inf.*--missing drop leaves the row out"),
     ("t.csv", wide("1,,3,a"), {"missing": "cut"}, "row 41: column 't1' is missing"),
     ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
     ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is no JSON"),
     ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is no object"),
-    (
-        "t.jsonl",
-        lines('{"x": "y", "label": "a"}'),
-        {},
-        "row 41: column 'x' holds 'y', other than rows before",
-    ),
+    ("t.jsonl", lines('{"x": "y", "label": "a"}'), {}, "row 41: column 'x' holds 'y', other than rows bef"),
     ("t.jsonl", lines('{"x": [1, "y"], "label": "a"}'), {}, r"row 41: column 'x' holds .*y.*, other than"),
-    (
-        "t.jsonl",
-        lines('{"x": [1, -2], "label": "a"}'),
-        {"kind": "tokens"},
-        "row 41.*position 1 is -2, no token",
-    ),
+    ("t.jsonl", lines('{"x": [1, -2], "label": "a"}'), TOKENS, "row 41.*position 1 is -2, no token"),
     ("t.jsonl", lines('{"x": null, "label": "a"}'), {}, "row 41: there is no sequence"),
-    (
-        "t.jsonl",
-        lines('{"x": [1, null], "label": "a"}'),
-        {"kind": "values"},
-        "row 41: column 'x', position 1 is miss",
-    ),
+    ("t.jsonl", lines('{"x": [1, null], "label": "a"}'), VALUES, "row 41: column 'x', position 1 is miss"),
     ("t.jsonl", lines('{"x": [1, 2], "label": {"a": 1}}'), {}, "row 41: column 'label' holds"),
     ("t.parquet", "PAR1 or not", {}, r"t\.parquet: it cannot be read"),
     ("t.feather", "ARROW or not", {}, r"t\.feather: it cannot be read"),
@@ -143,14 +125,9 @@ MISTAKES = [
     ("t.ts", "a,b:c\n", {}, "no @data line"),
     ("t.ts", "@timestamps true\n@classLabel true\n@data\n", {}, "time stamps"),
     ("t.ts", "@classLabel false\n@data\n1,2:a\n", {}, "neither @classLabel nor @targetLabel"),
-    (
-        "t.ts",
-        "@classLabel true a b\n@data\n1,2:3,4:a\n1,2:b\n",
-        {},
-        "line 4: 1 dimensions, lines before have 2",
-    ),
-    ("t.ts", "@classLabel true a b\n@data\n1,2:3:a\n", {}, r"line 3: dimensions of \[2, 1\] positions"),
-    ("t.ts", "@classLabel true a b\n@data\n1,zwei:a\n", {}, "line 3, dimension 0: 'zwei' is not a number"),
+    ("t.ts", f"{SERIES}1,2:3,4:a\n1,2:b\n", {}, "line 4: 1 dimensions, lines before have 2"),
+    ("t.ts", f"{SERIES}1,2:3:a\n", {}, r"line 3: dimensions of \[2, 1\] positions"),
+    ("t.ts", f"{SERIES}1,zwei:a\n", {}, "line 3, dimension 0: 'zwei' is not a number"),
 ]
 
 

@@ -1,9 +1,6 @@
 """The page in a real browser: fits phone, tablet and desk, cuts no text, sorts its table, draws figures."""
 
 import html
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,7 +53,7 @@ addEventListener("load", () => {
 """
 
 
-def probed(page: str, folder: Path, *widths: int) -> list[dict[str, Any]]:
+def probed(page, folder, *widths):
     """What a browser finds on a page of each width."""
     probe = folder / "probe.html"
     page = html.escape(page.replace("<head>", f"<head>{LISTEN}", 1))
@@ -65,9 +62,7 @@ def probed(page: str, folder: Path, *widths: int) -> list[dict[str, Any]]:
     return noted(look(probe.as_uri(), folder / "profile")[0])
 
 
-def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
-    make: Callable, scene: type, tmp_path: Path
-) -> None:
+def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(make, scene, tmp_path):
     page = write(make(scene(missing=frozenset({("s4d", "SPT", 1)}))))["html"].read_text()
     for found in probed(page, tmp_path, 390, 768, 1440):
         width = found["width"]
@@ -83,7 +78,7 @@ def test_page_at_the_width_of_a_phone_a_tablet_and_a_desk(
         assert found["down"] == found["up"][::-1]
 
 
-def test_cut_text_and_errors_are_noticed(make: Callable, scene: type, tmp_path: Path) -> None:
+def test_cut_text_and_errors_are_noticed(make, scene, tmp_path):
     page = write(make(scene()))["html"].read_text()
     page = page.replace("<h1>", "<h1 style='width:2rem;overflow:hidden;overflow-wrap:normal'>", 1)
     (found,) = probed(page.replace("<main>", "<script>nothing()</script><main>", 1), tmp_path, 390)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfpretrain.report.statistics import Ranks, critical_difference, nemenyi_q, rank
+from selfpretrain.report.statistics import critical_difference, nemenyi_q, rank
 
 few = settings(max_examples=60, deadline=None)
 SHAPES = st.tuples(st.integers(2, 6), st.integers(3, 6))
@@ -20,13 +20,13 @@ Q = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.
 """Demšar (2006), table 5(a), alpha = 0.05."""
 
 
-def named(scores: np.ndarray) -> Ranks:
+def named(scores):
     found = rank([f"row {at}" for at in range(scores.shape[1])], scores)
     assert found is not None
     return found
 
 
-def test_published_critical_differences() -> None:
+def test_published_critical_differences():
     assert [nemenyi_q(k) for k in Q] == pytest.approx([*Q.values()], abs=1.1e-3)
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)  # Demšar (2006), section 3.2.4
     assert critical_difference(5, 30) == pytest.approx(2.728 * np.sqrt(30 / 180), abs=1e-3)
@@ -34,7 +34,7 @@ def test_published_critical_differences() -> None:
 
 @few
 @given(SCORES)
-def test_ranks_average_to_the_middle_whatever_the_order_and_scale(scores: np.ndarray) -> None:
+def test_ranks_average_to_the_middle_whatever_the_order_and_scale(scores):
     found, (blocks, k) = named(scores), scores.shape
     assert np.mean(found.average) == pytest.approx((k + 1) / 2)
     assert all(1 <= average <= k for average in found.average)
@@ -50,20 +50,20 @@ def test_ranks_average_to_the_middle_whatever_the_order_and_scale(scores: np.nda
     assert not any(i <= a and b <= j and (i, j) != (a, b) for i, j in found.groups for a, b in found.groups)
 
 
-def test_a_clear_order() -> None:
+def test_a_clear_order():
     found = named(np.tile([0.7, 0.9, 0.8], (20, 1)))
     assert found.sorted == [("row 1", 1.0), ("row 2", 2.0), ("row 0", 3.0)]
     assert found.groups == [] and found.p < 1e-6
 
 
-def test_friedman_without_any_difference() -> None:
+def test_friedman_without_any_difference():
     assert named(np.full((4, 3), 0.5)).p == 1.0
     random = np.random.default_rng(1)
     ps = [named(random.normal(size=(12, 4))).p for _ in range(300)]
     assert np.mean(np.array(ps) < 0.05) < 0.1
 
 
-def test_too_little_is_not_ranked() -> None:
+def test_too_little_is_not_ranked():
     assert rank(["a", "b"], np.zeros((5, 2))) is None
     assert rank(["a", "b", "c"], np.zeros((1, 3))) is None
     assert rank([], np.zeros((3, 0))) is None

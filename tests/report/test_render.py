@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,14 +16,14 @@ from selfpretrain.report.manifest import Metric
 from selfpretrain.report.page import write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
-from selfpretrain.report.results import TaskResults, read
+from selfpretrain.report.results import read
 from selfpretrain.system.events import format_duration
 
 GOLDEN = Path(__file__).with_name("golden")
 VOID = {"meta", "link", "br"}
 
 
-def scenes(scene: type) -> dict:
+def scenes(scene):
     return {
         "three": [scene(missing=frozenset({("s4d", "scratch (matched)", 2)}))],
         "reals": [scene(
@@ -34,13 +33,13 @@ def scenes(scene: type) -> dict:
     }  # fmt: skip
 
 
-def alone(folder: Path) -> TaskResults:
+def alone(folder):
     (task,) = read(folder).tasks
     return task
 
 
 @pytest.mark.parametrize("name", ["three", "reals", "several"])
-def test_a_page_is_golden(make: Callable, scene: type, whole: Path, name: str) -> None:
+def test_a_page_is_golden(make, scene, whole, name):
     """After a deliberate change: copy the files that this test names over those in golden/."""
     folder = whole if name == "several" else make(*scenes(scene)[name])
     if name != "several":
@@ -49,7 +48,7 @@ def test_a_page_is_golden(make: Callable, scene: type, whole: Path, name: str) -
         assert made.read_text() == (GOLDEN / f"{name}{made.suffix}").read_text(), made
 
 
-def test_markdown_says_the_same_as_latex_and_html(whole: Path) -> None:
+def test_markdown_says_the_same_as_latex_and_html(whole):
     files = {"markdown": "report.md", "latex": "report.tex", "html": "report.html"}
     made = {kind: (whole / name).read_text() for kind, name in files.items()}
     of_tables = re.compile(r"^\|.*\|$", re.MULTILINE)
@@ -64,7 +63,7 @@ def test_markdown_says_the_same_as_latex_and_html(whole: Path) -> None:
     assert "It is, a <strong>little</strong>." in made["html"] and "Is <em>it</em>?" in made["html"]
 
 
-def test_csv_has_every_cell_and_the_paper(whole: Path) -> None:
+def test_csv_has_every_cell_and_the_paper(whole):
     lines = list(csv.DictReader((whole / "results.csv").open(newline="")))
     assert len(lines) == 72 and {line["task"] for line in lines} == {"digits", "bidmc"}
     of_paper = {(line["task"], line["row"], line["printed_value"], line["printed_unit"]) for line in lines}
@@ -73,7 +72,7 @@ def test_csv_has_every_cell_and_the_paper(whole: Path) -> None:
     assert [line["state"] for line in lines].count("missing") == 2
 
 
-def test_csv_comes_back(make: Callable, scene: type) -> None:
+def test_csv_comes_back(make, scene):
     folder = make(*scenes(scene)["three"])
     with write(folder)["csv"].open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -95,27 +94,27 @@ def test_csv_comes_back(make: Callable, scene: type) -> None:
 class Elements(HTMLParser):
     """Open tags, attributes that could fetch something, and whether tags close in order."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.stack: list[str] = []
         self.seen: set[str] = set()
         self.addresses: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.seen.add(tag)
         self.addresses += [v or "" for k, v in attrs if k in {"src", "href", "srcset", "data", "action"}]
         if tag not in VOID:
             self.stack.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.addresses += [v or "" for k, v in attrs if k in {"src", "href"}]
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.stack.pop() == tag
 
 
 @pytest.mark.usefixtures("drawn_pictures")
-def test_page_stands_alone(make: Callable, scene: type) -> None:
+def test_page_stands_alone(make, scene):
     folder = make(scene(seeds=6))
     text = write(folder)["html"].read_text()
     page = Elements()
@@ -132,7 +131,7 @@ def test_page_stands_alone(make: Callable, scene: type) -> None:
 
 @pytest.mark.usefixtures("drawn_pictures")
 @pytest.mark.slow
-def test_a_big_study_stays_small(make: Callable, scene: type) -> None:
+def test_a_big_study_stays_small(make, scene):
     rows = {f"mixer {at}": (0.5, 0.52, 0.6 + at / 100) for at in range(10)}
     folder = make(scene(rows=rows, seeds=6, test=50))
     lines = [json.dumps({"kind": "val", "step": step, "score": step % 7 / 10}) for step in range(300)]
@@ -141,7 +140,7 @@ def test_a_big_study_stays_small(make: Callable, scene: type) -> None:
     assert write(folder)["html"].stat().st_size < 400_000
 
 
-def test_a_folder_that_cannot_be_written(make: Callable, scene: type) -> None:
+def test_a_folder_that_cannot_be_written(make, scene):
     folder = make(scene(seeds=1))
     (folder / "report.md").mkdir()
     with pytest.raises(StoreError, match=r"cannot write .*report\.md"):
@@ -149,7 +148,7 @@ def test_a_folder_that_cannot_be_written(make: Callable, scene: type) -> None:
     assert not list(folder.glob(".*"))
 
 
-def test_inlined_figures_define_what_they_use(whole: Path) -> None:
+def test_inlined_figures_define_what_they_use(whole):
     """Names are unique on a page; what ``defs`` define is not drawn; every class has a rule."""
     text = (whole / "report.html").read_text()
     ids = re.findall(r'<(?:clipPath|path) id="([^"]+)"', text)
@@ -166,7 +165,7 @@ def test_inlined_figures_define_what_they_use(whole: Path) -> None:
     assert used == set(re.findall(r"^\.(s\d+) {", text, re.MULTILINE)) != set()
 
 
-def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
+def test_numbers_on_axes_are_whole(make, scene):
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
     svg = charts.gain_plot(analyse_task(alone(make(scene(kind="reals", rows=rows)))))
@@ -175,7 +174,7 @@ def test_numbers_on_axes_are_whole(make: Callable, scene: type) -> None:
     assert not re.search(r'd="[^"]*\d\.\d\d', html.themed(svg))
 
 
-def test_numbers() -> None:
+def test_numbers():
     metric = Metric("accuracy", "%", 100.0, 1, 0.01)
     signs = " ".join(format.signed(metric, x) for x in (0.061, -0.061, -0.0001, 0.0))
     assert signs == f"+6.1 {format.MINUS}6.1 0.0 0.0"
