@@ -149,9 +149,9 @@ def test_a_mixer_that_fails_is_named(spt, tmp_path):
 
 def test_own_mixer_by_dotted_path(spt, tmp_path, monkeypatch):
     toys = (SUPPORT / "toys.py").read_text()
-    (tmp_path / "mylab.py").write_text(toys.replace("class Careless", "class Mean"))
+    (tmp_path / "ourlab.py").write_text(toys.replace("class Careless", "class Mean"))
     monkeypatch.syspath_prepend(tmp_path)
-    command = ["compare", "--task", "toys:Majority", "--mixers", "mylab:Mean", "--arms", "scratch,spt"]
+    command = ["compare", "--task", "toys:Majority", "--mixers", "ourlab:Mean", "--arms", "scratch,spt"]
     command += ["--scale", "smoke", "--seeds", 1, "--jobs", 1, "--runs", tmp_path / "runs"]
     code, _, err = spt(*command)
     assert code == 2
