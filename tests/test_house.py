@@ -3,6 +3,7 @@
 import ast
 import functools
 import graphlib
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ LARGEST_FILE = 600
 LONGEST_FUNCTION = 80
 MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
+READ_FILES = ("data", "tasks", "system", "training")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 
@@ -286,6 +288,19 @@ def calls(tree: ast.Module) -> Iterator[ast.Call]:
 
 def lines(node: Function) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
+    """One function may, and it names one file that a stage has written and can write again."""
+    found = set()
+    for path in (path for path in FILES if path.parts[len(PACKAGE.parts)] in READ_FILES):
+        docs = {ast.get_docstring(node, clean=False) for node in functions(parsed(path))}
+        for function in functions(parsed(path)):
+            said = [node.value for node in ast.walk(function) if isinstance(node, ast.Constant)]
+            texts = {text for text in said if isinstance(text, str)} - docs
+            if any(re.search(r"\b(delete|erase|rm)\b", text) for text in texts):
+                found.add((path.relative_to(PACKAGE).as_posix(), function.name))
+    assert found == {("training/run_dir.py", "_advice")}
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:

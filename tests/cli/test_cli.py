@@ -25,6 +25,9 @@ CUT = [
 ]  # fmt: skip
 
 
+TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds", "1", "--dry-run"]
+
+
 def start(*arguments, cwd):
     command = [sys.executable, "-m", "selfpretrain", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
@@ -89,6 +92,12 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--set", "pretrain.optim.lr"], "setting=value"),
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean pretrain.optim.lr"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
+        ([*TOY, "-s", "lr=1"], "did you mean pretrain.optim.lr or finetune.optim.lr or scratch.optim.lr?"),
+        ([*TOY, "-s", "model.widthh=8"], "did you mean 'model.width'?; spt list settings majority shows all"),
+        (
+            [*TOY, "-s", "finetune.optim.rate=8"],
+            "there is no setting 'finetune.optim.rate'",
+        ),
         (["compare", "--set", "pretrain.budget.seconds=5"], "steps, epochs or FLOPs"),
         (["compare", "--set", "pretrain.budget.weeks=5"], "weeks"),
         (["compare", "--set", "task.trian=5"], "did you mean 'train'"),
