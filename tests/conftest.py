@@ -9,10 +9,10 @@ for _variable, _value in {
 }.items():
     os.environ.setdefault(_variable, _value)
 
-import functools
 import importlib.util
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -94,39 +94,50 @@ def needs_data(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def simple_methods_once() -> Iterator[None]:
-    """What needs no file and asks for no other data is scored without a network once, not in every test."""
-    from selfpretrain.tasks.digits import Digits
+def simple_methods_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Score a task without a network once for all tests, as the experiments of one folder do."""
+    from selfpretrain.runner import experiment_dir
+    from selfpretrain.system.files import read_json, write_json
+    from selfpretrain.tasks.base import Task
     from selfpretrain.tasks.inspect import baselines
-    from selfpretrain.tasks.stdlib import Stdlib
-    from toys import Majority
 
-    scores, known = baselines.baseline_scores, functools.cache(baselines.baseline_scores)
+    folder, scores = tmp_path_factory.getbasetemp(), baselines.baseline_scores
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+
+    def known(task: Task) -> dict[str, float]:
+        path = folder / f"baselines-{experiment_dir._cache_name(task)}"
+        if not path.exists():
+            write_json(path, scores(task))
+        return dict(read_json(path))
+
     with pytest.MonkeyPatch.context() as patch:
-        same = (Digits, Majority, Stdlib)
-        patch.setattr(
-            baselines, "baseline_scores", lambda task: dict((known if type(task) in same else scores)(task))
-        )
+        patch.setattr(baselines, "baseline_scores", known)
         yield
 
 
-DRAWING = ("tests/report/", "tests/studies/test_pages.py")
-"""Tests that look at the pictures of pages."""
-
-
 @pytest.fixture(autouse=True, scope="session")
-def empty_pictures() -> Iterator[None]:
-    """Leave pictures of pages empty in other tests, since drawing takes longer than all else."""
+def drawing() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Leave pictures of pages empty, since drawing takes longer than all else; yield a way to have them."""
     from selfpretrain.report.layout import Picture
 
     drawn = vars(Picture)["svg"]
 
-    def svg(picture: Picture) -> str:
-        draws = os.environ["PYTEST_CURRENT_TEST"].startswith(DRAWING)
-        return str(drawn.__get__(picture)) if draws else "<svg></svg>"
+    @contextmanager
+    def draw() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Picture, "svg", drawn)
+            yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Picture, "svg", property(svg))
+        patch.setattr(Picture, "svg", "<svg></svg>")
+        yield draw
+
+
+@pytest.fixture
+def drawn_pictures(drawing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Draw the pictures of pages for a test that looks at them."""
+    with drawing():
         yield
 
 
@@ -135,6 +146,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty data folder for this test alone."""
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
+
+
+@pytest.fixture
+def real_data(needs_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of real data, from which tasks read; what they prepare is written to one of this test."""
+    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
+    return needs_data
 
 
 @pytest.fixture

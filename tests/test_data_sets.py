@@ -19,13 +19,6 @@ def bench(monkeypatch):
     return script("data_sets")
 
 
-def test_tables_are_those_of_what_was_measured(bench, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(bench.PAGE.read_text())
-    bench.write(page)
-    assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/data_sets.py --page"
-
-
 def test_every_set_has_every_arm_with_its_seeds_and_simple_methods(bench):
     assert len(KEPT) >= 6 and set(KEPT) <= set(bench.SETS)
     for entry in KEPT.values():

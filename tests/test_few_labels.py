@@ -37,13 +37,6 @@ def entry(spt, simple, **more):
     return {"methods": methods, "differences": {"simple": gap}} | about | more
 
 
-def test_tables_are_those_of_what_was_measured(bench, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(bench.PAGE.read_text())
-    bench.write(page, bench.finished())
-    assert page.read_text() == bench.PAGE.read_text(), "run python benchmarks/few_labels.py --page"
-
-
 def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(bench, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(MARKS)

@@ -3,6 +3,7 @@
 import ast
 import functools
 import graphlib
+import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ LARGEST_FILE = 600
 LONGEST_FUNCTION = 80
 MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
+READ_FILES = ("data", "tasks", "system", "training")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 
@@ -46,12 +48,6 @@ def no_open_signature(tree: ast.Module, path: Path) -> Iterator[str]:
         wraps = any(ast.unparse(each).startswith("functools.wraps(") for each in node.decorator_list)
         if node.args.kwarg and not wraps:
             yield f"{node.name} takes **{node.args.kwarg.arg}"
-
-
-def no_bare_except(tree: ast.Module, path: Path) -> Iterator[str]:
-    for node in nodes(tree):
-        if isinstance(node, ast.ExceptHandler) and node.type is None:
-            yield f"bare except in line {node.lineno}"
 
 
 def nothing_loads_silently(tree: ast.Module, path: Path) -> Iterator[str]:
@@ -98,19 +94,6 @@ def every_docstring_starts_with_a_sentence(tree: ast.Module, path: Path) -> Iter
         yield f"its docstring starts with {first!r}, which is not a sentence"
 
 
-def everything_public_is_explained(tree: ast.Module, path: Path) -> Iterator[str]:
-    def look(body: list[ast.stmt], inside: str) -> Iterator[str]:
-        for node in body:
-            if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
-                continue
-            if not ast.get_docstring(node) and "overload" not in map(ast.unparse, node.decorator_list):
-                yield f"{inside}{node.name} has no docstring"
-            if isinstance(node, ast.ClassDef):
-                yield from look(node.body, f"{inside}{node.name}.")
-
-    yield from look(tree.body, "")
-
-
 def shelf_file_offers_one_thing(tree: ast.Module, path: Path) -> Iterator[str]:
     shelf = path.parent.name
     if shelf not in SHELVES or path.name.startswith("_") or path.name == "base.py":
@@ -147,13 +130,11 @@ RULES: list[Rule] = [
     no_long_function,
     no_hasattr,
     no_open_signature,
-    no_bare_except,
     nothing_loads_silently,
     nothing_is_unpickled,
     no_print,
     only_evaluation_reads_the_test_split,
     every_docstring_starts_with_a_sentence,
-    everything_public_is_explained,
     shelf_file_offers_one_thing,
     shelf_files_do_not_know_each_other,
 ]
@@ -162,13 +143,11 @@ SINS = {
     no_long_function: "def f():\n" + "    x = 1\n" * 80,
     no_hasattr: "hasattr(x, 'y')",
     no_open_signature: "def f(**kwargs): ...",
-    no_bare_except: "try:\n    x\nexcept:\n    y",
     nothing_loads_silently: "network.load_state_dict(weights, strict=False)",
     nothing_is_unpickled: "torch.load(path)",
     no_print: "print(1)",
     only_evaluation_reads_the_test_split: "task.load('test')",
     every_docstring_starts_with_a_sentence: '"""A title"""',
-    everything_public_is_explained: '"""Fine."""\nclass A:\n    """Fine."""\n    def f(self): ...',
     shelf_file_offers_one_thing: "mixer = A\ntask = B",
     shelf_files_do_not_know_each_other: "from .base import Mixer\nfrom . import _scan\nfrom .s4d import S4D",
 }
@@ -206,17 +185,21 @@ def test_modules_import_each_other_in_no_circle() -> None:
     assert import_circle(PACKAGE) == []
 
 
-@pytest.mark.parametrize("closing", ["from .low import a", "def f():\n    from . import low"])
-def test_an_import_circle_is_found(closing: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("closing", "circle"),
+    [
+        ("from .low import a", {"shelf.low", "high", "shelf.middle"}),
+        ("def f():\n    from . import low", {"shelf.low", "high", "shelf.middle"}),
+        ("if TYPE_CHECKING:\n    from .low import a", set()),
+    ],
+)
+def test_an_import_circle_is_found(closing: str, circle: set[str], tmp_path: Path) -> None:
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "__init__.py").write_text("")
     (tmp_path / "shelf" / "low.py").write_text("from ..high import b\na = 1\n")
     (tmp_path / "high.py").write_text("from .shelf.middle import c\nb = 1\n")
     (tmp_path / "shelf" / "middle.py").write_text(f"{closing}\nc = 1\n")
-    assert set(import_circle(tmp_path)) == {"shelf.low", "high", "shelf.middle"}
-    (tmp_path / "shelf" / "middle.py").write_text("if TYPE_CHECKING:\n    from .low import a\nc = 1\n")
-    parsed.cache_clear()
-    assert import_circle(tmp_path) == []
+    assert set(import_circle(tmp_path)) == circle
 
 
 def test_names_say_something() -> None:
@@ -305,6 +288,19 @@ def calls(tree: ast.Module) -> Iterator[ast.Call]:
 
 def lines(node: Function) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
+    """One function may, and it names one file that a stage has written and can write again."""
+    found = set()
+    for path in (path for path in FILES if path.parts[len(PACKAGE.parts)] in READ_FILES):
+        docs = {ast.get_docstring(node, clean=False) for node in functions(parsed(path))}
+        for function in functions(parsed(path)):
+            said = [node.value for node in ast.walk(function) if isinstance(node, ast.Constant)]
+            texts = {text for text in said if isinstance(text, str)} - docs
+            if any(re.search(r"\b(delete|erase|rm)\b", text) for text in texts):
+                found.add((path.relative_to(PACKAGE).as_posix(), function.name))
+    assert found == {("training/run_dir.py", "_advice")}
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:

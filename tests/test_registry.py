@@ -64,7 +64,7 @@ def test_the_examples_of_the_documentation_keep_the_laws_and_a_careless_mixer_do
     assert {shelf for how, shelf, _, _ in found if how == "PASSED"} == set(LAWFUL), done.stdout
 
 
-RUN = "selfpretrain compare --task toys:Majority --mixers attention --scale smoke --quiet"
+RUN = "selfpretrain compare --task toys:Majority --mixers linear --arms scratch,spt --scale smoke --quiet"
 
 
 @pytest.mark.parametrize(

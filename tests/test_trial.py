@@ -18,13 +18,6 @@ def trial():
     return script("trial")
 
 
-def test_tables_are_those_of_what_was_tried(trial, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(trial.PAGE.read_text())
-    trial.write_page(page)
-    assert page.read_text() == trial.PAGE.read_text(), "run python benchmarks/trial.py --page"
-
-
 def test_what_is_shown_is_what_the_script_types(trial):
     assert len(KEPT) >= 4 and set(KEPT) <= set(trial.TRIAL)
     for name, entry in KEPT.items():

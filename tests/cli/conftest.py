@@ -1,16 +1,14 @@
-"""The command line, called within this process; and one comparison that has been run in another."""
+"""The command line, called within this process; and one comparison that has been run."""
 
-import os
-import subprocess
-import sys
+import io
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from processes import environment
 from selfpretrain.cli import app
 from selfpretrain.estimators import base, scores
 
@@ -28,14 +26,12 @@ def spt(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     return call
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def few_draws() -> Iterator[None]:
     """Draw 20 resamples for the intervals of a model's scores, which tests of estimators look at."""
-    bootstrap = scores.bootstrap
 
     def drawn(measures: Any, arrays: Any, groups: Any = None, draws: int = 20) -> Any:
-        ours = os.environ["PYTEST_CURRENT_TEST"].startswith("tests/cli/")
-        return bootstrap(measures, arrays, groups, 20 if ours else draws)
+        return scores.bootstrap(measures, arrays, groups, draws=20)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "bootstrap", drawn)
@@ -54,13 +50,13 @@ class Compared:
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """Attention on digits, with one seed, by the command in a process of its own; to be read only."""
+    """Attention on digits, with one seed; to be read only."""
     folder = tmp_path_factory.mktemp("compared")
     flags = ("--mixers", "attention", "--scale", "smoke", "--seeds", "1", "--jobs", "1")
     command = ("compare", "--task", "digits", *flags)
-    done = subprocess.run(
-        [sys.executable, "-m", "selfpretrain", *command],
-        cwd=folder, env=environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return Compared(command, folder / "runs", done.stdout, done.stderr)
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        assert app.run(list(command)) == 0, err.getvalue()
+    return Compared(command, folder / "runs", out.getvalue(), err.getvalue())

@@ -1,22 +1,14 @@
 """``spt data`` as people use it: answers, exit codes, files; mistakes get one line."""
 
-import http.server
-import io
 import json
 import os
-import signal
-import subprocess
-import sys
-import tarfile
-import threading
-import time
 from functools import partial
 
 import pytest
 
-from processes import environment
 from selfpretrain.data import download
 from selfpretrain.data.download import Download
+from selfpretrain.errors import DataError
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.inspect.checks import Finding
 from selfpretrain.tasks.text import Text
@@ -114,10 +106,16 @@ def test_check_says_what_it_found(spt, monkeypatch):
         (["make", "digits", "-s", "train=0"], "greater than or equal to 1"),
         (["make", "text"], "spt data get text"),
         (["chek"], "Did you mean 'check'"),
+        (["import", "nothing.csv"], "there is no"),
+        (["import", "t.csv", "--kind", "txt"], "'txt'"),
+        (["import", "t.csv", "--window", "0"], "--window"),
+        (["import", "t.csv", "--name", "Mine!"], "is no name for data"),
+        (["import", "t.csv", "--name", "digits"], "already"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_get_one_line(spt, arguments, said):
+def test_mistakes_get_one_line(spt, tmp_path, arguments, said):
+    (tmp_path / "t.csv").write_text("text,label\n" + "".join(f"words {i},{i % 2}\n" for i in range(40)))
     code, _, err = spt(*arguments)
     assert said in err
     assert code == 2
@@ -145,38 +143,17 @@ def test_offline_says_what_to_place_where(spt, data, monkeypatch):
     assert str(data / "raw" / "aclImdb_v1.tar.gz") in err
 
 
-@pytest.fixture
-def served(tmp_path):
-    """The address of a folder that is served."""
-    folder = tmp_path / "served"
-    folder.mkdir()
+def test_get_brings_and_opens(spt, data, monkeypatch):
+    def refuse(wanted, wait):
+        raise DataError(f"{wanted.url} answers 404")
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            """Nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield folder, f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_get_brings_and_opens(spt, data, served, monkeypatch):
-    folder, url = served
-    with tarfile.open(folder / "some.tar.gz", "w:gz") as tar:
-        info = tarfile.TarInfo("some/file")
-        info.size = 2
-        tar.addfile(info, io.BytesIO(b"ok"))
-    monkeypatch.setattr(Digits, "downloads", (Download(f"{url}/some.tar.gz", "some"),))
+    monkeypatch.setattr(Digits, "downloads", (Download("http://127.0.0.1/some.tar.gz", "some"),))
+    monkeypatch.setattr(download, "get", lambda wanted, wait: data / "raw" / wanted.into)
     code, out, _ = spt("get", "digits")
-    assert code == 0
-    assert (data / "raw" / "some" / "file").read_bytes() == b"ok"
-    assert str(data / "raw" / "some") in out
-    monkeypatch.setattr(Digits, "downloads", (Download(f"{url}/none", "none"),))
+    assert code == 0 and str(data / "raw" / "some") in out
+    monkeypatch.setattr(download, "get", refuse)
     code, _, err = spt("get", "digits")
-    assert code == 2
-    assert "answers 404" in err
+    assert code == 2 and "some.tar.gz answers 404" in err
 
 
 def test_what_is_there_or_embedded_is_not_fetched(spt, data):
@@ -207,27 +184,3 @@ def test_data_root_counts_for_this_call_and_comes_first(spt, data, tmp_path):
     assert list((other / "prepared").glob("pathfinder-*"))
     assert not data.exists()
     assert os.environ["SPT_DATA"] == os.pathsep.join([str(other), str(data)])
-
-
-# What a shell runs in its background ignores SIGINT, and so does all that is started from there.
-INTERRUPTIBLE = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from selfpretrain.cli.main import main
-main()
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_real_process_keeps_the_images_made_so_far(tmp_path, data):
-    command = [sys.executable, "-c", INTERRUPTIBLE, "data", "make", "pathfinder", "--quiet"]
-    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    deadline = time.monotonic() + 120
-    while not list(data.glob("prepared/*.part/state.npz")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "resumes from here" in err
-    assert "Traceback" not in err
-    assert list(data.glob("prepared/*.part/state.npz"))

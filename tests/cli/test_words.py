@@ -66,19 +66,6 @@ def test_settings_can_be_listed(capsys):
             assert study.with_settings({path: text}).arms == study.arms, path
 
 
-@pytest.mark.parametrize(
-    ("setting", "offered"),
-    [
-        ("lr=1", "did you mean pretrain.optim.lr or finetune.optim.lr or scratch.optim.lr?"),
-        ("model.widthh=8", "did you mean 'model.width'?"),
-        ("finetune.optim.rate=8", "there is no setting 'finetune.optim.rate'"),
-    ],
-)
-def test_a_setting_that_is_none_names_those_there_are(setting, offered, capsys):
-    text = said(capsys, *TOY, "-s", setting, code=2)
-    assert offered in text and "spt list settings majority shows all" in text
-
-
 def test_imported_data_are_tasks(capsys, random):
     import_arrays("mine", random.rand(60, 8), [0, 1] * 30)
     assert "mine Imported, in" in said(capsys, "list", "tasks")

@@ -13,10 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from pyarrow import parquet
 
-from hostile import KINDS, good, harm, harmed, harms
+from hostile import good, harmed
 from imports import bring
 from selfpretrain.cli import app
 from selfpretrain.data.paths import imported_datasets
@@ -37,30 +36,6 @@ def refused(path, said="", **options):
     assert time.process_time() - begin < 20
     assert imported_datasets() == {}
     return str(caught.value)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_good_files_are_good(kind, tmp_path):
-    assert len(bring(good(kind, tmp_path)).split) == 40
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(done=harms)
-def test_harm_is_refused_in_one_line_or_does_no_harm(kind, tmp_path, done):
-    path = good(kind, tmp_path)
-    file = harmed(path)
-    file.write_bytes(harm(file.read_bytes(), done))
-    try:
-        bring(path)
-    except DataError as error:
-        assert str(error).isprintable()
-        assert len(str(error)) < 1500
 
 
 def npy(header: bytes, data: bytes = bytes(480)) -> bytes:
@@ -122,6 +97,7 @@ DATA = (b"data", bytes(40))
 WAVES = {
     "no samples at all": riff(form(), (b"dxta", bytes(40))),
     "no form": riff(DATA),
+    "no samples in it": riff(form(), (b"data", b"")),
     "empty": b"",
     "nothing but a name": b"RIFF",
     "65,535 channels": riff(form(channels=65535), DATA),

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from scipy.io import wavfile
 
-from selfpretrain.data import audio
 from selfpretrain.data.importing import hub
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
@@ -170,17 +169,3 @@ def test_features_of_recordings(recordings, features, channels):
     assert made.form.signal.channels == channels and made.form.length == 26  # a quarter of a second
     low, high = (made.whole.sequence(row)[5:20].mean(0) for row in (23, 0))
     assert features == "mfcc" or low.argmax() < high.argmax()
-
-
-def test_recordings_without_samples_are_named(recordings):
-    wavfile.write(recordings / "low" / "5.wav", 8000, np.zeros(0, np.int16))
-    with pytest.raises(DataError, match=r"low/5.wav holds no samples; --skip-bad leaves such files out"):
-        bring(recordings, rate=8000)
-    assert len(bring(recordings, rate=8000, skip_bad=True).split) == 23
-
-
-def test_resampling_keeps_level_and_length():
-    tone = np.sin(2 * np.pi * 100 * np.arange(8000) / 8000).astype(np.float32)[:, None]
-    there = audio.resample(tone, 8000, 11025)
-    assert there.shape == (11025, 1) and there.dtype == np.float32
-    assert np.abs(there[500:-500]).max() == pytest.approx(1, abs=0.02)

@@ -87,16 +87,6 @@ def test_padding_is_never_looked_at(bring, random):
     assert made.whole.lengths[0].tolist() == lengths.tolist()
 
 
-@pytest.mark.parametrize("channels", [(), (2,)])
-def test_ragged_sequences_come_back(random, channels):
-    x = [random.rand(n, *channels).astype(np.float32) for n in random.randint(3, 20, 30)]
-    made = import_arrays("mine", x, ["up", "down", "up"] * 10)
-    assert made.form.target == Classes(("down", "up"))
-    for row, sequence in enumerate(x):
-        assert made.whole.sequence(row).flatten().tolist() == sequence.flatten().tolist()
-    assert made.whole.targets.tolist() == [1, 0, 1] * 10
-
-
 def test_real_numbers(random):
     y = np.r_[random.rand(50) * 4 + 10, [np.nan] * 10]
     made = import_arrays("mine", random.rand(60, 5), y)
@@ -120,44 +110,39 @@ def test_labels_are_what_they_look_like_unless_somebody_says_otherwise(bring, ra
     assert target(np.arange(900) % 300, "classes") is Classes
 
 
-def test_unlabelled_classes(bring, random):
-    for y, names in (
-        (np.where(np.arange(60) < 12, -1, np.arange(60) % 2 * 5), ("0", "5")),
-        (np.where(np.arange(60) < 12, "", np.array(["b", "a"])[np.arange(60) % 2]), ("a", "b")),
-        (np.where(np.arange(60) < 12, np.nan, np.arange(60) % 2 * 5), ("0", "5")),
-    ):
-        made = bring(x=random.rand(60, 5), y=y)
-        assert made.form.target == Classes(names)
-        assert (~made.whole.labelled).tolist() == [True] * 12 + [False] * 48
-        assert (made.split[:12] == 0).all()
-        assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
+NAN = float("nan")
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan")])
 @pytest.mark.parametrize(
-    ("labels", "names"),
+    ("labels", "names", "nothings"),
     [
-        ([0, 5], ("0", "5")),
-        ([0.0, 5.0], ("0", "5")),
-        (["b", "a"], ("a", "b")),
-        ([True, False], ("false", "true")),
-        ([-7, 2.5], None),
-        ([-7, 250], ("-7", "250")),
+        ([0, 5], ("0", "5"), (None, NAN, -1)),
+        ([0.0, 5.0], ("0", "5"), (None, NAN)),
+        (["b", "a"], ("a", "b"), (None, NAN, "")),
+        ([True, False], ("false", "true"), (None, NAN)),
+        ([-7, 2.5], None, (None, NAN)),
+        ([-7, 250], ("-7", "250"), (None, NAN)),
     ],
 )
-def test_a_missing_label_may_be_none_as_in_fit(nothing, labels, names, random):
-    y = [nothing if i < 12 else labels[i % 2] for i in range(60)]
-    for given in (y, np.array(y, dtype=object)):
-        made = import_arrays("mine", random.rand(60, 5), given)
-        assert made.form.target == Classes(names) if names else isinstance(made.form.target, Reals)
-        assert (~made.whole.labelled).tolist() == [True] * 12 + [False] * 48
-        assert (made.split[:12] == 0).all()
-    with pytest.raises(DataError, match="y mixes kinds of things"):
-        import_arrays("mine", random.rand(60, 5), ["a", 1, nothing] * 20)
+def test_a_missing_label_may_be_none_as_in_fit(labels, names, nothings, random):
+    for nothing in nothings:
+        y = [nothing if i < 12 else labels[i % 2] for i in range(60)]
+        for given in (y, np.array(y, dtype=object)):
+            made = import_arrays("mine", random.rand(60, 5), given)
+            assert made.form.target == Classes(names) if names else isinstance(made.form.target, Reals)
+            assert (~made.whole.labelled).tolist() == [True] * 12 + [False] * 48
+            assert (made.split[:12] == 0).all()
+            assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
+
+
+def test_labels_of_two_kinds_are_refused(random):
+    for nothing in (None, NAN):
+        with pytest.raises(DataError, match="y mixes kinds of things"):
+            import_arrays("mine", random.rand(60, 5), ["a", 1, nothing] * 20)
 
 
 def test_a_missing_group_is_refused_and_no_group_of_its_own(random):
-    for groups in ([None, *range(1, 60)], [None, *map(str, range(59))]):
+    for groups in ([None, *range(1, 60)], [None, *map(str, range(59))], ["", *["ab"] * 59]):
         with pytest.raises(DataError, match="sequence 0: groups is empty; every sequence needs one"):
             import_arrays("mine", random.rand(60, 5), np.arange(60) % 2, groups=groups)
 
@@ -179,16 +164,6 @@ def test_given_splits_are_kept_and_val_is_taken_from_train_where_there_is_none(b
     assert set(made.examples("test").groups.tolist()) == {3}
 
 
-def test_groups_stay_whole_and_classes_balanced(bring, random):
-    groups = np.array([f"patient {i}" for i in random.randint(0, 30, 300)])
-    made = bring(x=random.rand(300, 4), y=random.randint(0, 2, 300), groups=groups)
-    splits = [made.examples(split) for split in SPLITS]
-    seen = [set(s.groups.tolist()) for s in splits]
-    assert not (seen[0] & seen[1] or seen[0] & seen[2] or seen[1] & seen[2])
-    np.testing.assert_allclose(np.array(sizes(made)) / 300, [0.7, 0.15, 0.15], atol=0.05)
-    assert all(0.3 < s.targets.double().mean() < 0.7 for s in splits)
-
-
 @pytest.mark.parametrize(("number", "fewest"), [(3, 1), (6, 1), (10, 2), (15, 3), (40, 5)])
 def test_val_and_test_hold_several_groups(bring, random, number, fewest):
     """One person's windows say nothing of other persons, and that there are few is said."""
@@ -198,6 +173,8 @@ def test_val_and_test_hold_several_groups(bring, random, number, fewest):
     few = [f"{split} holds {count}" for split, count in zip(SPLITS, held, strict=True) if count < 5]
     said = f"of {number} groups {', '.join(few)}; scores rest on so few"
     assert (said in made.meta["about"]["notes"]) == bool(few) == (number < 40)
+    if number == 40:
+        np.testing.assert_allclose(np.array(sizes(made)) / 600, [0.7, 0.15, 0.15], atol=0.05)
 
 
 def test_equal_sequences_share_a_split_or_are_left_out_in_other_groups(bring, random):
@@ -279,8 +256,8 @@ MISTAKES = {
     "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
     "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),
     "negative token": (
-        lambda a: a | {"x": np.where(np.arange(12) == 4, -1, a["x"])},
-        r"sequence 0: position 4 is -1, no token.*--kind values",
+        lambda a: a | {"x": a["x"] - 1},
+        r"sequence 0: position \d+ is -1, no token.*--kind values",
     ),
     "huge token": (lambda a: a | {"x": a["x"] + (1 << 40)}, r"sequence 0: position 0 is .* no token"),
     "nan": (
@@ -293,10 +270,7 @@ MISTAKES = {
     "negative class": (lambda a: a | {"y": a["y"] - 2}, r"y\[0\] is -2"),
     "one class": (lambda a: a | {"y": a["y"] * 0}, "only class '0'"),
     "no label": (lambda a: a | {"y": a["y"] * 0 - 1}, "holds no label"),
-    "infinite y": (
-        lambda a: a | {"y": np.r_[np.arange(59) / 2, np.inf]},
-        "sequence 59: y is 'inf', which is no",
-    ),
+    "infinite y": (lambda a: a | {"y": np.r_[np.arange(59) / 2, np.inf]}, "sequence 59: y is 'inf', which"),
     "constant y": (lambda a: a | {"y": np.full(60, 0.5)}, "all training targets are equal"),
     "too long": (lambda a: a | {"lengths": np.full(60, 13)}, r"lengths\[0\] is 13, but rows of x have 12"),
     "empty": (lambda a: a | {"lengths": np.arange(60) % 12}, "sequence 0: there is no sequence"),
@@ -317,35 +291,23 @@ MISTAKES = {
         "1 groups are in more than one split",
     ),
     "two groups": (lambda a: a | {"groups": np.arange(60) % 2}, "2 groups cannot fill three splits"),
-    "group missing": (
-        lambda a: a | {"groups": np.where(np.arange(60) == 9, "", "ab")},
-        "sequence 9: groups is empty",
-    ),
     "nothing": (lambda a: {"x": a["x"][:0], "y": a["y"][:0]}, "holds no sequence"),
+    "halves of tokens": (lambda a: a | {"x": a["x"] * 0.5}, "tokens are integers"),
+    "numbers of words": (lambda a: a | {"y": np.array(["a", "b"])[a["y"] % 2]}, "use --target classes"),
+    "stride alone": (lambda a: a, "--stride needs --window"),
 }
+SETTINGS = {"halves of tokens": {"kind": "tokens"}, "numbers of words": {"target": "reals"}}
+SETTINGS |= {"stride alone": {"stride": 3}}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_every_mistake_has_one_clear_message(name, bring, random, home):
     spoil, advice = MISTAKES[name]
     with pytest.raises(DataError, match=advice) as caught:
-        bring(**spoil(sound(random)))
+        bring(SETTINGS.get(name), **spoil(sound(random)))
     assert "\n" not in str(caught.value)
     assert imported_datasets() == {}
     assert [p.name for p in home.glob("own/*") if not p.name.startswith(".")] == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "spoil", "advice"),
-    [
-        ({"kind": "tokens"}, lambda a: a | {"x": a["x"] * 0.5}, "tokens are integers"),
-        ({"target": "reals"}, lambda a: a | {"y": np.array(["a", "b"])[a["y"] % 2]}, "use --target classes"),
-        ({"stride": 3}, lambda a: a, "--stride needs --window"),
-    ],
-)
-def test_settings_that_contradict_the_arrays(settings, spoil, advice, bring, random):
-    with pytest.raises(DataError, match=advice):
-        bring(settings, **spoil(sound(random)))
 
 
 def test_files_that_cannot_be_read(tmp_path, random, bring):

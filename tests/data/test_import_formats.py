@@ -271,13 +271,16 @@ def test_folders_of_tables_as_the_hub_has_them(tmp_path):
 
 
 @EASY
-@given(st.lists(st.integers(1, 9), min_size=30, max_size=40), st.integers(1, 30))
-def test_arrays_come_out_as_they_went_in(lengths, piece):
+@given(st.lists(st.integers(1, 9), min_size=30, max_size=40), st.integers(1, 30), st.sampled_from([(), (2,)]))
+def test_arrays_come_out_as_they_went_in(lengths, piece, channels):
+    x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
+    if channels:
+        x = [np.stack([row, row / 8], axis=1).astype(np.float32) for row in x]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "AT_ONCE", piece)
-        x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
-        made = importer.import_arrays("mine", x, [i % 2 for i in range(len(x))])
+        made = importer.import_arrays("mine", x, [WORDS[i % 2] for i in range(len(x))])
     assert numbers(made) == [row.tolist() for row in x]
+    assert labels(made) == [WORDS[i % 2] for i in range(len(x))]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
@@ -298,14 +301,3 @@ def test_reviews_divided_by_film(needs_data):
     assert not (films[0] & films[1] or films[0] & films[2] or films[1] & films[2])
     digests = [set(made.examples(split).digests()) for split in SPLITS]
     assert sum(map(len, digests)) == len(set().union(*digests))
-
-
-@pytest.mark.needs_data("bidmc")
-def test_two_signals_in_windows_by_patient(needs_data):
-    made = bring(
-        needs_data / "bidmc" / "bidmc.parquet",
-        label="gender", sequence="pleth,resp", group="mimic_id", window=4000, stride=375,
-    )  # fmt: skip
-    assert made.form.signal.channels == 2
-    assert made.form.length == 4000
-    assert not any("overlapping" in note for note in made.meta["about"]["notes"])

@@ -2,11 +2,9 @@
 
 import errno
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,6 @@ from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.importing.tables import open_table
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError
-from torture import ended, forked
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,6 +79,8 @@ def events(*rows):
 
 
 LONG = {"id": "who", "time": "time", "value": "v"}
+TOKENS, VALUES = {"kind": "tokens"}, {"kind": "values"}
+SERIES = "@classLabel true a b\n@data\n"
 MISTAKES = [
     ("t.csv", table("one, two, three"), {}, r"t\.csv, row 41: 3 cells where the header has 2"),
     ("t.csv", table("alone"), {}, r"t\.csv, row 41: 1 cells where the header has 2"),
@@ -101,37 +100,17 @@ MISTAKES = [
     ("t.csv", table(), {"kind": "values", "sequence": "text"}, "row 1.*'text' holds 'text', not a number"),
     ("t.csv", wide("1,x,3,a"), {}, "row 41: column 't1' holds 'x', not a number"),
     ("t.csv", wide('1,"2,5",3,a'), {}, "'2,5', not a number; write decimals with a point"),
-    (
-        "t.csv",
-        wide("1,2,,a"),
-        {},
-        "row 41: column 't2' is missing, infinite.*--missing drop leaves the row out",
-    ),
+    ("t.csv", wide("1,2,,a"), {}, "row 41: column 't2' is missing, inf.*--missing drop leaves the row out"),
     ("t.csv", wide("1,,3,a"), {"missing": "cut"}, "row 41: column 't1' is missing"),
     ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
     ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is no JSON"),
     ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is no object"),
-    (
-        "t.jsonl",
-        lines('{"x": "y", "label": "a"}'),
-        {},
-        "row 41: column 'x' holds 'y', other than rows before",
-    ),
+    ("t.jsonl", lines('{"x": "y", "label": "a"}'), {}, "row 41: column 'x' holds 'y', other than rows bef"),
     ("t.jsonl", lines('{"x": [1, "y"], "label": "a"}'), {}, r"row 41: column 'x' holds .*y.*, other than"),
-    (
-        "t.jsonl",
-        lines('{"x": [1, -2], "label": "a"}'),
-        {"kind": "tokens"},
-        "row 41.*position 1 is -2, no token",
-    ),
+    ("t.jsonl", lines('{"x": [1, -2], "label": "a"}'), TOKENS, "row 41.*position 1 is -2, no token"),
     ("t.jsonl", lines('{"x": null, "label": "a"}'), {}, "row 41: there is no sequence"),
-    (
-        "t.jsonl",
-        lines('{"x": [1, null], "label": "a"}'),
-        {"kind": "values"},
-        "row 41: column 'x', position 1 is miss",
-    ),
+    ("t.jsonl", lines('{"x": [1, null], "label": "a"}'), VALUES, "row 41: column 'x', position 1 is miss"),
     ("t.jsonl", lines('{"x": [1, 2], "label": {"a": 1}}'), {}, "row 41: column 'label' holds"),
     ("t.parquet", "PAR1 or not", {}, r"t\.parquet: it cannot be read"),
     ("t.feather", "ARROW or not", {}, r"t\.feather: it cannot be read"),
@@ -146,14 +125,9 @@ MISTAKES = [
     ("t.ts", "a,b:c\n", {}, "no @data line"),
     ("t.ts", "@timestamps true\n@classLabel true\n@data\n", {}, "time stamps"),
     ("t.ts", "@classLabel false\n@data\n1,2:a\n", {}, "neither @classLabel nor @targetLabel"),
-    (
-        "t.ts",
-        "@classLabel true a b\n@data\n1,2:3,4:a\n1,2:b\n",
-        {},
-        "line 4: 1 dimensions, lines before have 2",
-    ),
-    ("t.ts", "@classLabel true a b\n@data\n1,2:3:a\n", {}, r"line 3: dimensions of \[2, 1\] positions"),
-    ("t.ts", "@classLabel true a b\n@data\n1,zwei:a\n", {}, "line 3, dimension 0: 'zwei' is not a number"),
+    ("t.ts", f"{SERIES}1,2:3,4:a\n1,2:b\n", {}, "line 4: 1 dimensions, lines before have 2"),
+    ("t.ts", f"{SERIES}1,2:3:a\n", {}, r"line 3: dimensions of \[2, 1\] positions"),
+    ("t.ts", f"{SERIES}1,zwei:a\n", {}, "line 3, dimension 0: 'zwei' is not a number"),
 ]
 
 
@@ -232,21 +206,6 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
     assert left_behind(home) == ["mine"]
 
 
-def test_a_killed_import_leaves_no_data_and_can_be_repeated(tmp_path, home):
-    rows = "".join(f"{'text ' * 40} {i},{'ab'[i % 2]}\n" for i in range(100_000))
-    (tmp_path / "t.csv").write_text("text,label\n" + rows)
-    child = forked(lambda: len(bring(tmp_path / "t.csv").split) and 0, tmp_path)
-    while not list(tmp_path.glob("*.out")) and not list(home.glob("own/mine.part/flat.bin")):
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    assert ended(child, tmp_path).code == -signal.SIGKILL
-    assert left_behind(home) == ["mine.part"]
-    assert imported_datasets() == {}
-    (tmp_path / "t.csv").write_text(table())
-    bring(tmp_path / "t.csv")
-    assert left_behind(home) == ["mine"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB on Linux")
 def test_memory_does_not_grow_with_the_file(tmp_path, home):
@@ -284,22 +243,3 @@ def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tm
     assert spt(tmp_path / "My Own.csv") == 2
     assert "--yes replaces them" in capsys.readouterr().err
     assert spt(tmp_path / "My Own.csv", "--yes") == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nothing.csv"], "there is no"),
-        (["t.csv", "--kind", "txt"], "'txt'"),
-        (["t.csv", "--window", "0"], "--window"),
-        (["t.csv", "--name", "Mine!"], "is no name for data"),
-        (["t.csv", "--name", "digits"], "already"),
-    ],
-)
-def test_mistakes_on_the_command_line_get_one_line(tmp_path, monkeypatch, capsys, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.csv").write_text(table())
-    assert spt(*arguments) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert "Traceback" not in err

@@ -5,10 +5,8 @@ import os
 
 import numpy as np
 import pytest
-import torch
 
-from selfpretrain.data import paths
-from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
+from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
 from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer
 from selfpretrain.errors import DataError
 
@@ -68,33 +66,3 @@ def test_without_resume_nothing_is_left_of_a_failure(place, problem, said):
         fill(out)
         raise problem
     assert list(place.parent.iterdir()) == []
-
-
-def test_packed_rows_come_back(place):
-    rows = np.zeros((3, 400), np.uint8)
-    rows[:, 7::50] = 200
-    form = SequenceSpec(Values(levels=256, high=255.0), 400, Classes(("0", "1")))
-    with open_writer(place, packed=True) as out:
-        out.add_packed(rows, np.array([0, 1, 0]), np.array([0, 0, 0]))
-        data = out.finish(form)
-    batch = data.examples("train").batch(torch.tensor([2, 0]))
-    assert torch.equal(batch.inputs[..., 0], torch.from_numpy(rows[[2, 0]]).float())
-    assert (place / "flat.bin").stat().st_size < rows.size / 4
-
-
-def test_two_views_may_share_their_sequences(place):
-    with open_writer(place) as out:
-        at = out.append(np.arange(9).astype(np.uint8))
-        starts = at + np.array([[0, 3], [3, 0]])
-        out.add_examples(starts, np.array([[3, 6], [6, 3]]), np.array([1, 0]), np.array([0, 0]))
-        data = out.finish(SequenceSpec(Tokens(9), 6, Classes(("0", "1")), views=2))
-    batch = data.examples("train").batch(torch.tensor([0, 1]))
-    assert batch.inputs[:, 0].tolist() == [0, 3, 3, 0]
-
-
-def test_data_are_found_in_every_folder_and_written_to_the_first(tmp_path, monkeypatch):
-    (tmp_path / "b" / "raw").mkdir(parents=True)
-    (tmp_path / "b" / "raw" / "x.txt").touch()
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
-    assert paths.find("nothing", "x.txt") == tmp_path / "b" / "raw" / "x.txt"
-    assert paths.writable_path("sets", "one") == tmp_path / "a" / "sets" / "one"

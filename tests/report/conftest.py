@@ -1,10 +1,7 @@
 """Synthetic folders of experiments, as training would leave them, without training."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -51,23 +48,23 @@ PAPER = "toy2024"
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Path]:
+def make(tmp_path):
     """Write an experiment on one or several tasks below a folder of runs; its folder."""
     return lambda *scenes, **changes: write_experiment(tmp_path / "runs", scenes, changes)
 
 
 @pytest.fixture(scope="session")
-def scene() -> type[Scene]:
+def scene():
     """The description of a task of an experiment to be made up."""
     return Scene
 
 
 @pytest.fixture(scope="module")
-def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
+def paper():
     """A paper that prints numbers as a test wants them: the place of each."""
     numbers, published = dict[tuple[str, str, str], PaperNumber](), paper_numbers.published
 
-    def printed(row: str, value: float | None, unit: str = "%", remark: str = "") -> tuple[str, str, str]:
+    def printed(row, value, unit="%", remark=""):
         place = ("Table 8", row, f"Image {len(numbers)} %")
         numbers[place] = PaperNumber(PAPER, *place, value, unit, remark)
         return place
@@ -79,7 +76,7 @@ def paper() -> Iterator[Callable[..., tuple[str, str, str]]]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, paper: Callable[..., tuple[str, str, str]]) -> Path:
+def whole(tmp_path_factory, paper, drawing):
     """Two tasks with other metrics, six seeds, numbers of a paper, two missing cells; with its pages."""
     rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71)}
     of_paper = {
@@ -94,11 +91,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory, paper: Callable[..., tuple[s
         rows, seeds=6, kind="reals", task="bidmc", label="BIDMC", baselines={}, test=200, printed=breaths
     )
     folder = write_experiment(tmp_path_factory.mktemp("runs"), [first, second], {"measures": [MEASURE]})
-    page.write(folder)
+    with drawing():
+        page.write(folder)
     return folder
 
 
-def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any]) -> Path:
+def write_experiment(runs, scenes, changes):
     """An experiment of one task is a comparison, one of several a study."""
     tasks = [_write_task(runs, scene) for scene in scenes]
     alone = {"name": "compare", "title": scenes[0].title, "scale": "small", "about": {}}
@@ -120,7 +118,7 @@ def write_experiment(runs: Path, scenes: Sequence[Scene], changes: dict[str, Any
     return folder
 
 
-def _write_task(runs: Path, scene: Scene) -> dict[str, Any]:
+def _write_task(runs, scene):
     """The stages of all cells; and the record of the task."""
     cells = [
         {"row": row, "column": column, "seed": seed, "stages": _stages(scene.task, row, column, seed)}
@@ -136,17 +134,17 @@ def _write_task(runs: Path, scene: Scene) -> dict[str, Any]:
     return _record(scene, cells)
 
 
-def _task(scene: Scene) -> str:
+def _task(scene):
     return scene.task or ("stdlib" if scene.kind == "classes" else "gearbox")
 
 
-def _stages(task: str, row: str, column: str, seed: int) -> list[str]:
+def _stages(task, row, column, seed):
     tag = f"{task or 'toy'}-{row}-{column.replace(' (', '-').replace(')', '')}-{seed}"
     scored = f"stages/{tag}-classify"
     return [f"stages/{tag}-masked", scored] if column == "SPT" else [scored]
 
 
-def _record(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
+def _record(scene, cells):
     classes = scene.kind == "classes"
     task = {
         "name": _task(scene),
@@ -182,7 +180,7 @@ def _record(scene: Scene, cells: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
+def _write_cell(runs, scene, cell):
     at = COLUMNS.index(cell["column"])
     rows = list(scene.rows)
     random = np.random.default_rng([rows.index(cell["row"]), at, cell["seed"]])
@@ -206,7 +204,7 @@ def _write_cell(runs: Path, scene: Scene, cell: dict[str, Any]) -> None:
         save_file(answers, folder / "predictions.safetensors")
 
 
-def _classes(n: int, accuracy: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _classes(n, accuracy, random):
     """Easy examples are easy for every run: difficulty is a property of the example."""
     common = np.random.default_rng(99)
     target, ease = common.integers(0, 8, n), common.normal(0, 1, n)
@@ -215,7 +213,7 @@ def _classes(n: int, accuracy: float, random: np.random.Generator) -> tuple[np.n
     return np.where(right, target, (target + 1) % 8).astype(np.int64), target.astype(np.int64)
 
 
-def _reals(n: int, r2: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _reals(n, r2, random):
     common = np.random.default_rng(99)
     target = common.normal(50, 12, n)
     error = 0.7 * common.normal(0, 1, n) + 0.3 * random.normal(0, 1, n)
@@ -223,7 +221,7 @@ def _reals(n: int, r2: float, random: np.random.Generator) -> tuple[np.ndarray, 
     return (target + error).astype(np.float32), target.astype(np.float32)
 
 
-def _scores(kind: str, prediction: np.ndarray, target: np.ndarray) -> dict[str, float]:
+def _scores(kind, prediction, target):
     if kind == "classes":
         accuracy = float((prediction == target).mean())
         return {"score": accuracy, "accuracy": accuracy, "loss": 1.5 * (1 - accuracy) + 0.4}
@@ -237,13 +235,11 @@ def _scores(kind: str, prediction: np.ndarray, target: np.ndarray) -> dict[str, 
     }
 
 
-def _cost(parameters: int, flops: float, seconds: float) -> dict[str, Any]:
+def _cost(parameters, flops, seconds):
     return {"parameters": parameters, "flops": flops, "seconds": seconds, "padding": 0.03, "examples": 19200}
 
 
-def _write_stage(
-    folder: Path, objective: str, scores: dict[str, Any], cost: dict[str, Any], steps: int
-) -> None:
+def _write_stage(folder, objective, scores, cost, steps):
     folder.mkdir(parents=True, exist_ok=True)
     result = {
         "format": 1, "fingerprint": folder.name, "recipe": {"is": "selfpretrain.training.recipe:Recipe"},
@@ -261,7 +257,7 @@ def _write_stage(
     (folder / "environment.json").write_text(json.dumps(environment))
 
 
-def _write_log(folder: Path, end: float, steps: int, start: float, random: np.random.Generator) -> None:
+def _write_log(folder, end, steps, start, random):
     lines = []
     for step in range(steps // 20, steps + 1, steps // 20):
         epoch = step / 62
@@ -276,7 +272,7 @@ def _write_log(folder: Path, end: float, steps: int, start: float, random: np.ra
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def edit(path, change):
     """Change a JSON file in place; one with a digest gets another."""
     content = json.loads(path.read_text())
     change(content)
@@ -284,6 +280,6 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 @pytest.fixture(name="edit")
-def edit_fixture() -> Callable[[Path, Callable[[dict[str, Any]], None]], None]:
+def edit_fixture():
     """Change a JSON file in place."""
     return edit

@@ -3,9 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -18,7 +16,7 @@ from selfpretrain.report.layout import Entry, Page, ReportTable, Section
 from selfpretrain.report.page import show, write
 from selfpretrain.report.render import csv_long, html, latex, markdown, terminal
 
-few = settings(max_examples=100, deadline=None)
+few = settings(max_examples=50, deadline=None)
 SIGNS = [
     *"\\|*_`<>[]()!&;#~^${}%\"'=+-@:.1 \n\t\r\x00\x07\x1b\x7f\x9b\u202e\u2066",
     "](x)", "&lt;", "&#60;", "# ", "- ", "1. ", "---", "~~~", "<b>", "</td>", "<script>", "$x$", "\\input{x}",
@@ -31,19 +29,19 @@ HOSTILE = st.lists(st.sampled_from(SIGNS) | st.characters(exclude_categories=["C
 NASTY = "\x1b[31m<script>alert(1)</script>](x) | $\\input{x}$ &lt; =1+1 \u202etxt"
 
 
-def hostile(test: Callable[[str], None]) -> Callable[[], None]:
+def hostile(test):
     """A property of every name."""
     return few(given(HOSTILE)(example(NASTY)(test)))
 
 
 @hostile
-def test_plain_text_is_one_line_without_controls(text: str) -> None:
+def test_plain_text_is_one_line_without_controls(text):
     assert not CONTROLS.search(plain(text)) and "\n" not in plain(text)
     assert plain(plain(text)) == plain(text)
     assert printable(text).replace("\n", "") == CONTROLS.sub("", text).replace("\n", "")
 
 
-def read_markdown(text: str) -> str:
+def read_markdown(text):
     """The letters that a reader sees; fails where anything but letters was understood."""
     tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
     inline = [token for token in tokens if token.type == "inline"]
@@ -54,7 +52,7 @@ def read_markdown(text: str) -> str:
 
 
 @hostile
-def test_markdown(text: str) -> None:
+def test_markdown(text):
     for before, after in (("", ""), ("- ", ""), ("## ", ""), ("> ", ""), ("words\n", "\nwords")):
         seen = read_markdown(f"{before}{markdown.escaped(text)}{after}")
         wanted = plain(text) if not after else f"words{plain(text)}words"
@@ -63,7 +61,7 @@ def test_markdown(text: str) -> None:
     assert read_markdown(markdown.table(table).split("\n\n")[1]) == f"model{plain(text)}{plain(text)}1"
 
 
-def read_latex(text: str) -> str:
+def read_latex(text):
     """The letters behind known commands; fails at a special character that is none of theirs."""
     known = sorted(latex.SPECIAL.items(), key=lambda item: -len(item[1]))
     sign = re.compile("|".join(f"(?:{re.escape(written)})" for _, written in known))
@@ -74,7 +72,7 @@ def read_latex(text: str) -> str:
 
 
 @hostile
-def test_latex(text: str) -> None:
+def test_latex(text):
     if not set(plain(text)) & set("-'`"):  # whose ligatures mean other characters
         assert read_latex(latex.escaped(text)) == plain(text)
     comment = latex.document(Page("p", text, (text,), (), (), text)).splitlines()
@@ -84,19 +82,19 @@ def test_latex(text: str) -> None:
 class Letters(HTMLParser):
     """The letters of the main part of a page, and the tags that are there."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.letters, self.tags = "", set[str]()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.letters += data
 
 
 @hostile
-def test_html(text: str) -> None:
+def test_html(text):
     section = Section(text, points=(text,), facts=((text, text),))
     whole = html.document(Page("p", text, (text,), (text,), (section,), text))
     assert not CONTROLS.search(whole)
@@ -110,7 +108,7 @@ def test_html(text: str) -> None:
 
 
 @hostile
-def test_prose_of_a_stranger_loads_and_runs_nothing(text: str) -> None:
+def test_prose_of_a_stranger_loads_and_runs_nothing(text):
     for prose in (
         text,
         f"![{text}](http://x.y/z.png)",
@@ -123,14 +121,14 @@ def test_prose_of_a_stranger_loads_and_runs_nothing(text: str) -> None:
         assert not kinds & {"image", "html_inline", "html_block"}, (prose, kinds)
 
 
-def test_emphasis_links_and_code_in_prose_stay() -> None:
+def test_emphasis_links_and_code_in_prose_stay():
     prose = "It is, a **little**: see [here](http://x.y), `a < b` and 1 < 2!"
     assert markdown.disarmed(prose) == prose
     assert '<a href="http://x.y">here</a>' in html.rendered(prose)
 
 
 @hostile
-def test_csv(text: str) -> None:
+def test_csv(text):
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([csv_long.escaped(text), csv_long.escaped(-1.5)])
     ((name, number),) = csv.reader(io.StringIO(out.getvalue()))
@@ -140,7 +138,7 @@ def test_csv(text: str) -> None:
 
 
 @hostile
-def test_terminal(text: str) -> None:
+def test_terminal(text):
     out = io.StringIO()
     console = Console(file=out, width=10_000, force_terminal=False)
     console.print(terminal.escaped(text))
@@ -153,7 +151,8 @@ def test_terminal(text: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
-def test_a_whole_experiment_of_hostile_names(make: Callable, scene: type, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_a_whole_experiment_of_hostile_names(make, scene, tmp_path):
     """Through reading, figures and files."""
     name = NASTY.replace("/", "")
     prose = f"![x](http://x.y/z.png) <img src=//x.y/z.png> {NASTY}"

@@ -1,17 +1,13 @@
 """Training beside test: what a contrast says of fit and of generalisation."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from report.test_verdict import analysis
 
 from selfpretrain.report import diagnostics
-from selfpretrain.report.analysis import Analysis, analyse_task
 from selfpretrain.report.format import MINUS, NONE
-from selfpretrain.report.manifest import ExperimentRecord
-from selfpretrain.report.results import ExperimentResults
-from task_results import MATCHED, SPT
+from task_results import MATCHED, SPT, study_of
 
 
 def study(test, train):
@@ -22,9 +18,7 @@ def study(test, train):
         kept = train[cell.column][cell.seed]
         scores = cell.scored.scores | ({} if kept is None else {"train": {"score": kept}})
         cells.append(replace(cell, stages=(replace(cell.scored, scores=scores),)))
-    task = replace(task, cells=tuple(cells))
-    record = ExperimentRecord("toy", "Toy", "small", "0", "", "", (task.record,))
-    return Analysis(ExperimentResults(Path(), record, (task,)), (analyse_task(task),))
+    return study_of(replace(task, cells=tuple(cells)))
 
 
 def texts(table):

@@ -3,53 +3,49 @@
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 from selfpretrain.report import diagnostics, format, page, pictures, tables
-from selfpretrain.report.analysis import Analysis, analyse
+from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import charts, learning
-from selfpretrain.report.layout import Depth, Section
+from selfpretrain.report.layout import Depth
 from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.report.results import read
 
 ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}
 TWO = {name: ROWS[name] for name in ("attention", "s4d")}
-Row = tuple[str, ...]
 
 
-def analysis(folder: Path) -> Analysis:
+def analysis(folder):
     return analyse(read(folder))
 
 
-def section(found: Analysis, title: str) -> Section:
+def section(found, title):
     return next(made for made in page.compose(found).sections if made.title == title)
 
 
-def texts(table: Any) -> list[Row]:
+def texts(table):
     return [tuple(entry.text for entry in row) for row in table.rows]
 
 
 @pytest.fixture
-def small(make: Callable, scene: type) -> Callable[..., Path]:
+def small(make, scene):
     """A study over some rows on as many tasks as asked for."""
 
-    def made(rows: dict[str, Any], tasks: int = 1, seeds: int = 3, **changes: Any) -> Path:
+    def made(rows, tasks=1, seeds=3, **changes):
         scenes = [scene(rows=rows, seeds=seeds, task=f"task {at}", test=200) for at in range(tasks)]
         return make(*scenes, **{"name": "toy-table"} | changes)
 
     return made
 
 
-def test_figures_of_the_page_are_there(whole: Path) -> None:
+def test_figures_of_the_page_are_there(whole):
     named = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (whole / "report.md").read_text())
     assert {path.name for path in whole.glob("*.svg")} == set(named)
     for name in named:
@@ -57,14 +53,14 @@ def test_figures_of_the_page_are_there(whole: Path) -> None:
         assert root[0].tag.endswith("rect") and root[0].attrib["fill"] == "#ffffff"
 
 
-def test_units_of_papers() -> None:
+def test_units_of_papers():
     place = ("amos2024", "Table 1", "a", "b")
     given = [(84.95, "%", "%"), (0.48, "", "%"), (0.7, "", ""), (1.31, "breaths", ""), (None, "%", "%")]
     shown = [PaperNumber(*place, value, unit).within(metric) for value, unit, metric in given]
     assert shown == [84.95, 48.0, 0.7, None, None]
 
 
-def test_a_model_without_any_run_is_named_once(small: Callable) -> None:
+def test_a_model_without_any_run_is_named_once(small):
     folder = small(TWO)
     for result in folder.parent.glob("stages/*s4d*/result.json"):
         result.unlink()
@@ -72,7 +68,7 @@ def test_a_model_without_any_run_is_named_once(small: Callable) -> None:
     assert line.endswith(": s4d: nothing has been run, 9 cells.")
 
 
-def test_nothing_run(small: Callable) -> None:
+def test_nothing_run(small):
     folder = small(TWO, tasks=2, figure="lines", asked=0)
     for result in folder.parent.glob("stages/*/result.json"):
         result.unlink()
@@ -81,7 +77,7 @@ def test_nothing_run(small: Callable) -> None:
     assert "| not run |  |" in page.index([folder])
 
 
-def test_smoke_proves_nothing(small: Callable) -> None:
+def test_smoke_proves_nothing(small):
     folder = small(TWO, scale="smoke", interpretation="")
     made = page.write(folder)
     shown = io.StringIO()
@@ -89,9 +85,10 @@ def test_smoke_proves_nothing(small: Callable) -> None:
     for text in (made["markdown"].read_text(), made["html"].read_text(), shown.getvalue()):
         assert "proves nothing" in " ".join(text.split()) and "is better for" not in text
     assert page.index([folder]).rstrip().endswith("| proves nothing |")
+    assert "Nothing can be claimed yet." in made["claim"].read_text()
 
 
-def test_terminal_shows_the_table(whole: Path) -> None:
+def test_terminal_shows_the_table(whole):
     shown = io.StringIO()
     Console(file=shown, width=70).print(page.show(whole))
     text = " ".join(shown.getvalue().split())
@@ -99,10 +96,10 @@ def test_terminal_shows_the_table(whole: Path) -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_no_cell_is_broken_in_80_columns(small: Callable, edit: Callable, tasks: int) -> None:
+def test_no_cell_is_broken_in_80_columns(small, edit, tasks):
     folder = small(TWO, tasks=tasks)
 
-    def rename(content: dict[str, Any]) -> None:
+    def rename(content):
         for cell in content["tasks"][0]["cells"]:
             cell["column"] = cell["column"].replace("SPT", "SPT, causal, of other data")
 
@@ -121,7 +118,7 @@ def test_no_cell_is_broken_in_80_columns(small: Callable, edit: Callable, tasks:
             assert any(all(word in line for word in (arm, score, *gained)) for line in lines), (row, arm)
 
 
-def test_bold_is_the_best_arm_of_a_model_and_nothing_else(small: Callable) -> None:
+def test_bold_is_the_best_arm_of_a_model_and_nothing_else(small):
     folder = small(TWO, tasks=2, interpretation="It is.")
     found, made = analysis(folder), page.write(folder)
     table = tables.scores(found)
@@ -141,7 +138,7 @@ def test_bold_is_the_best_arm_of_a_model_and_nothing_else(small: Callable) -> No
     assert sorted(filter(None, shown)) == sorted(text.removesuffix(" (3)") for text in bold)
 
 
-def test_a_kind_of_caveat_is_one_line(small: Callable, edit: Callable) -> None:
+def test_a_kind_of_caveat_is_one_line(small, edit):
     folder = small(TWO, tasks=2)
     for result in folder.parent.glob("stages/*-classify/result.json"):
         if "SPT" in result.parent.name or "task 1" in result.parent.name:
@@ -153,7 +150,8 @@ def test_a_kind_of_caveat_is_one_line(small: Callable, edit: Callable) -> None:
     ]
 
 
-def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_curves_begin_with_pretraining(make, scene):
     folder = make(scene())
     alone = pictures.curves(analysis(folder))
     assert "pretraining loss" not in "".join(ElementTree.fromstring(alone[0].svg).itertext())
@@ -168,12 +166,14 @@ def test_curves_begin_with_pretraining(make: Callable, scene: type) -> None:
     (path,) = learning.pretraining(cell, flops=True)
     assert [point[1] for point in path.values()] == [2.75, 2.5, 2.0]
     assert path[400][0] == pytest.approx(0.9e12)
-    assert path[400][0] < min(x for x, _ in learning.finetuning(cell, True, 1.0).values())
+    later = learning.finetuning(cell, True, 1.0)
+    assert path[400][0] < min(x for x, _ in later.values()) and later[600][0] == pytest.approx(2.3e12)
+    assert learning.finetuning(cell, False, 1.0)[30][0] == 430, "after the steps of pretraining"
     assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
-def test_titles_of_curves_keep_apart(small: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
+def test_titles_of_curves_keep_apart(small, monkeypatch):
+    drawn = []
     monkeypatch.setattr(learning, "to_svg", lambda figure: drawn.append(figure) or "")
     names = ["maximum over positions", "attention over positions", "WWWWW MMMMM", "x"]
     found = analysis(small(dict.fromkeys(names, ROWS["attention"])))
@@ -185,11 +185,11 @@ def test_titles_of_curves_keep_apart(small: Callable, monkeypatch: pytest.Monkey
     assert boxes[-1].x1 <= figure.bbox.x1
 
 
-def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
+def test_a_shared_stage_is_spent_once(small, edit):
     folder = small({"attention": ROWS["attention"]}, seeds=1)
     before = analysis(folder)
 
-    def share(content: dict[str, Any]) -> None:
+    def share(content):
         """Let scratch (matched) end in the very stage of scratch."""
         scratch, matched_stage, _ = content["tasks"][0]["cells"]
         matched_stage["stages"] = scratch["stages"]
@@ -202,10 +202,10 @@ def test_a_shared_stage_is_spent_once(small: Callable, edit: Callable) -> None:
     assert "9 stages, 7 of them different" in tables.costs(before).caption
 
 
-def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: Callable) -> None:
+def test_an_arm_that_a_task_does_not_have_is_not_missing(small, edit):
     folder = small({"attention": ROWS["attention"]}, seeds=1, tasks=2)
 
-    def drop(content: dict[str, Any]) -> None:
+    def drop(content):
         del content["tasks"][1]["cells"][1]
 
     edit(folder / "study.json", drop)
@@ -214,7 +214,7 @@ def test_an_arm_that_a_task_does_not_have_is_not_missing(small: Callable, edit: 
     assert "FLOP" in rows["scratch (matched)"][1] and "FLOP" in rows["SPT"][2]
 
 
-def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) -> None:
+def test_rows_are_ranked_over_tasks_or_seeds(small, tmp_path):
     found = analysis(small(ROWS, tasks=3))
     ranks = diagnostics.rankings(found)
     assert list(ranks) == ["SPT, over tasks", "scratch (matched), over tasks"]
@@ -228,11 +228,11 @@ def test_rows_are_ranked_over_tasks_or_seeds(small: Callable, tmp_path: Path) ->
         assert "critical difference 1.91" in words and all(row in words for row in ROWS)
 
 
-def settings() -> dict[str, tuple[float, float, float]]:
+def settings():
     return {f"{name} · {share} %": ROWS[name] for name in ("attention", "s4d") for share in (1, 10, 100)}
 
 
-def test_lines_have_a_panel_per_group(small: Callable) -> None:
+def test_lines_have_a_panel_per_group(small):
     found = analysis(small(settings(), figure="lines", seeds=2))
     panels = charts.panels(found.tasks[0], grouped=True)
     assert [panel.title for panel in panels] == ["task 0 · attention", "task 0 · s4d"]
@@ -245,7 +245,7 @@ def test_lines_have_a_panel_per_group(small: Callable) -> None:
     assert "paper" not in words
 
 
-def test_colours_stay_with_their_arms(small: Callable) -> None:
+def test_colours_stay_with_their_arms(small):
     folder = small(settings(), figure="lines", seeds=1)
     for result in folder.parent.glob("stages/*s4d*-scratch-0-classify/result.json"):
         result.unlink()
@@ -257,7 +257,7 @@ def test_colours_stay_with_their_arms(small: Callable) -> None:
     assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
 
 
-def test_points_name_the_paper_and_the_simple_baseline(whole: Path) -> None:
+def test_points_name_the_paper_and_the_simple_baseline(whole):
     part = analysis(whole).tasks[0]
     (panel,) = charts.panels(part, grouped=False, paper=True)
     assert panel.lines[2].printed == (84.95, pytest.approx(87.72))
@@ -266,7 +266,7 @@ def test_points_name_the_paper_and_the_simple_baseline(whole: Path) -> None:
     assert "paper" in words and "baseline" in words and "one seed" in words
 
 
-def test_curves_along_names_or_numbers() -> None:
+def test_curves_along_names_or_numbers():
     by_name = Measure("Runs at chance", "", "share", (Series("a", ("Text", "Image"), (1.0, 0.5)),))
     words = "".join(ElementTree.fromstring(charts.curves(by_name)).itertext())
     assert "Text" in words and "Image" in words
@@ -275,12 +275,13 @@ def test_curves_along_names_or_numbers() -> None:
     assert ticks[:3] == ["0", "1", "2"]
 
 
+@pytest.mark.usefixtures("drawn_pictures")
 @pytest.mark.filterwarnings("error")
-def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -> None:
+def test_long_names_leave_room_for_the_figure(small, edit):
     rows = {f"Transformer · {n} layers": ROWS["attention"] for n in (1, 2, 3)}
     folder = small(rows, seeds=2)
 
-    def rename(content: dict[str, Any]) -> None:
+    def rename(content):
         new = {"scratch (matched)": "scratch, as long", "SPT": "SPT, other data", "scratch": "scratch"}
         for cell in content["cells"]:
             cell["column"] = new[cell["column"]]
@@ -290,7 +291,7 @@ def test_long_names_leave_room_for_the_figure(small: Callable, edit: Callable) -
     assert {"scores.svg", "scores-2.svg", "gain.svg"} & set(page.write(folder)) == {"scores.svg", "gain.svg"}
 
 
-def test_index_lists_every_study(whole: Path, small: Callable) -> None:
+def test_index_lists_every_study(whole, small):
     lines = page.index([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
     assert len(lines) == 4 and lines[0].startswith("| paper | question | scale | seeds | state | outcome |")
     assert (
@@ -300,7 +301,7 @@ def test_index_lists_every_study(whole: Path, small: Callable) -> None:
     assert "| measured |" in lines[3]
 
 
-def test_an_average_stands_last_where_tasks_are_alike(small: Callable, whole: Path) -> None:
+def test_an_average_stands_last_where_tasks_are_alike(small, whole):
     found = analysis(small(TWO, tasks=3))
     table = tables.scores(found)
     assert table.headings[-1] == "average" and "average" not in tables.scores(analysis(whole)).headings
@@ -309,7 +310,7 @@ def test_an_average_stands_last_where_tasks_are_alike(small: Callable, whole: Pa
     assert table.rows[-1][-1].text == format.score(found.tasks[0].metric, sum(means) / 3)
 
 
-def test_only_resolved_pairs_of_many_models_are_listed(make: Callable, scene: type) -> None:
+def test_only_resolved_pairs_of_many_models_are_listed(make, scene):
     level = {f"model {at}": (0.2 + at / 10, 0.2 + at / 10, 0.2 + at / 10) for at in range(7)}
     task = analysis(make(scene(rows=level, test=200))).tasks[0]
     table = tables.order(task)
@@ -318,7 +319,7 @@ def test_only_resolved_pairs_of_many_models_are_listed(make: Callable, scene: ty
     assert f"{21 - len(table.rows)} pairs that are not are left out" in table.caption
 
 
-def test_every_section_has_its_place(whole: Path) -> None:
+def test_every_section_has_its_place(whole):
     """What a reader needs is on two screens, in this order; all else is folded away."""
     found = analysis(whole)
     depths = {made.title: made.depth for made in page.compose(found).sections}
@@ -333,7 +334,7 @@ def test_every_section_has_its_place(whole: Path) -> None:
     assert markdown.count("<details>\n<summary>") == markdown.count("\n</details>") > 3
 
 
-def test_an_expectation_asks_for_an_interpretation(small: Callable) -> None:
+def test_an_expectation_asks_for_an_interpretation(small):
     assert section(analysis(small(TWO, seeds=1, interpretation="")), "Interpretation").prose == page.UNREAD
     asked = small(TWO, seeds=1, interpretation="", about={}, scale="paper")
     assert "Interpretation" not in {made.title for made in page.compose(analysis(asked)).sections}

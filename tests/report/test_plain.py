@@ -1,26 +1,25 @@
 """The page for somebody who reads one sentence; what to do next; scores of every class."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from selfpretrain.report import diagnostics, page, results, summary
-from selfpretrain.report.analysis import Analysis, analyse
+from selfpretrain.report.analysis import analyse
 
 HELPS = {"attention": (0.60, 0.61, 0.82), "s4d": (0.70, 0.705, 0.71)}
 
 
 @pytest.fixture
-def read(make: Callable, scene: type) -> Callable[..., Analysis]:
-    def made(changes: dict | None = None, **scenes: object) -> Analysis:
+def read(make, scene):
+    def made(changes=None, **scenes):
         return analyse(results.read(make(scene(**({"rows": HELPS} | scenes)), **(changes or {}))))
 
     return made
 
 
-def test_one_sentence_without_statistics(read: Callable) -> None:
+def test_one_sentence_without_statistics(read):
     said = summary.headline(read())
     assert (
         said.startswith("Self-pretraining helped attention (8")
@@ -34,7 +33,7 @@ def test_one_sentence_without_statistics(read: Callable) -> None:
     assert summary.headline(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
 
 
-def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
+def test_several_tasks_are_counted(make, scene):
     found = analyse(results.read(make(*(scene(rows=HELPS, task=f"task {at}", test=900) for at in range(2)))))
     assert summary.headline(found).startswith(
         "Self-pretraining helped in 2 of 4 comparisons and hurt in 0; in 2"
@@ -42,7 +41,7 @@ def test_several_tasks_are_counted(make: Callable, scene: type) -> None:
     assert summary.advice(found) == ()
 
 
-def test_arms_are_explained_and_what_to_do_next(read: Callable) -> None:
+def test_arms_are_explained_and_what_to_do_next(read):
     assert [arm for arm, _ in summary.arms(read())] == ["scratch", "scratch (matched)", "SPT"]
     advice = summary.advice(read())
     assert advice[0].startswith("Take this model: attention, SPT, which scores 8")
@@ -58,11 +57,11 @@ def test_arms_are_explained_and_what_to_do_next(read: Callable) -> None:
     assert first.startswith("Take this model: ") and "baseline" not in first and "inf" not in first
 
 
-def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Callable) -> None:
+def test_labels_are_asked_for_where_training_data_are_known_by_heart(read):
     found = read()
     (task,) = found.tasks
 
-    def knowing(score: float) -> Analysis:
+    def knowing(score):
         cells = []
         for cell in task.task.cells:
             scored = replace(cell.scored, scores=cell.scored.scores | {"train": {"score": score}})
@@ -73,7 +72,7 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read: Calla
     assert not any(line.startswith("Label more") for line in summary.advice(knowing(0.8)))
 
 
-def test_classes_add_up(read: Callable) -> None:
+def test_classes_add_up(read):
     found = read(seeds=2)
     matrix = diagnostics.confusions(found)[0]
     rows = [[float(entry.text) for entry in row[1:]] for row in matrix.rows]
@@ -90,7 +89,7 @@ def test_classes_add_up(read: Callable) -> None:
         assert row[6].key == pytest.approx(2 * row[4].key * row[5].key / (row[4].key + row[5].key))
 
 
-def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
+def test_arms_that_are_surer_than_right_are_told(read):
     found = read(seeds=2)
     assert diagnostics.reliability(found).rows == ()  # nothing was kept of it
     (task,) = found.tasks
@@ -107,12 +106,12 @@ def test_arms_that_are_surer_than_right_are_told(read: Callable) -> None:
 
 
 @pytest.mark.parametrize("odd", [{"kind": "reals"}, {"predictions": False}])
-def test_real_targets_and_lost_predictions_have_no_classes(read: Callable, odd: dict) -> None:
+def test_real_targets_and_lost_predictions_have_no_classes(read, odd):
     found = read(**odd)
     assert diagnostics.by_class(found).rows == () and diagnostics.confusions(found) == []
 
 
-def test_the_page_has_them_and_the_files_for_print_do_not(make: Callable, scene: type) -> None:
+def test_the_page_has_them_and_the_files_for_print_do_not(make, scene):
     made = page.write(make(scene(rows=HELPS)))
     text = made["html"].read_text()
     assert (

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +11,7 @@ import pytest
 from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
 from selfpretrain.report import page, pictures, results, tables
-from selfpretrain.report.analysis import Analysis, analyse
+from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import charts, style
 from selfpretrain.report.summary import claim
 
@@ -20,16 +19,16 @@ HIGH = {"attention": (0.97, 0.985, 0.99), "s4d": (0.96, 0.985, 0.995)}
 
 
 @pytest.fixture
-def several(make: Callable, scene: type) -> Path:
+def several(make, scene):
     rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.5, 0.52, 0.53)}
     return make(*(scene(rows=rows, task=f"task {at}", test=200) for at in range(3)))
 
 
-def read(folder: Path) -> Analysis:
+def read(folder):
     return analyse(results.read(folder))
 
 
-def test_contrasts_with_one_control_differ_in_colour_and_marker(make: Callable, scene: type) -> None:
+def test_contrasts_with_one_control_differ_in_colour_and_marker(make, scene):
     task = read(make(scene())).tasks[0]
     contrasts = (("SPT", "scratch"), ("scratch (matched)", "scratch"))
     record = replace(task.task.record, contrasts=contrasts)
@@ -39,7 +38,7 @@ def test_contrasts_with_one_control_differ_in_colour_and_marker(make: Callable, 
     assert style.COLOURS[0] in usual and style.COLOURS[1] in usual, "each has its control's curve's colour"
 
 
-def test_no_interval_goes_beyond_what_scores_can_be(make: Callable, scene: type) -> None:
+def test_no_interval_goes_beyond_what_scores_can_be(make, scene):
     task = read(make(scene(rows=HIGH, noise=0.02, seeds=2))).tasks[0]
     assert any(f.mean + (f.over_seeds or 0) > 1 for f in task.means.values()), "else this shows nothing"
     (panel,) = charts.panels(task, grouped=False)
@@ -47,9 +46,8 @@ def test_no_interval_goes_beyond_what_scores_can_be(make: Callable, scene: type)
     assert max(ends) == 100.0 and min(ends) >= 0
 
 
-def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
-    make: Callable, scene: type, paper: Callable
-) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(make, scene, paper):
     printed = {("attention", "SPT"): paper("Transformer", 84.95)}
     made = [scene(task="digits", printed=printed), scene(task="text", printed=printed)]
     for scale, shown in {"small": False, "paper": True}.items():
@@ -59,12 +57,15 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(
         assert ("paper" in words) is shown
 
 
-@pytest.mark.parametrize("kind", ["gain", "points", "lines", "curves", "ranks"])
-def test_every_kind_is_drawn_in_every_style(
-    kind: str, make: Callable, scene: type, several: Path, capsys
-) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+@pytest.mark.parametrize(
+    ("kind", "looks"),
+    [("gain", {"neurips": 5.5, "icml": 3.25}), ("points", {"icml": 3.25}), ("lines", {"neurips": 5.5}),
+     ("curves", {"icml": 3.25}), ("ranks", {"neurips": 5.5})],
+)  # fmt: skip
+def test_every_kind_is_drawn_in_every_style(kind, looks, make, scene, several, capsys):
     folder = several if kind == "ranks" else make(scene())
-    for look, width in {"neurips": 5.5, "icml": 3.25}.items():
+    for look, width in looks.items():
         assert app.run(["plot", str(folder), "--kind", kind, "--style", look]) == 0
         made = [Path(line) for line in capsys.readouterr().out.split()]
         assert {path.suffix for path in made} == {".svg", ".pdf"}
@@ -80,7 +81,8 @@ def test_every_kind_is_drawn_in_every_style(
             assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
 
 
-def test_plots_and_pages_have_the_same_bytes_again(make: Callable, scene: type, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_plots_and_pages_have_the_same_bytes_again(make, scene, tmp_path):
     folder = make(scene(seeds=2, test=200))
     before = {kind: path.read_bytes() for kind, path in page.write(folder).items()}
     one, two = (pictures.save(read(folder), "gain", "icml", tmp_path / name) for name in "ab")
@@ -89,7 +91,7 @@ def test_plots_and_pages_have_the_same_bytes_again(make: Callable, scene: type, 
     assert not [*folder.glob(".*"), *folder.glob("*.pdf")], "no temporary files stay behind, no PDF unasked"
 
 
-def test_what_cannot_be_drawn_is_said(make: Callable, scene: type, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_said(make, scene, tmp_path):
     alone = read(make(scene(rows={"attention": (0.5, 0.5, 0.6)})))
     with pytest.raises(SpecError, match="did you mean 'points'"):
         pictures.save(alone, "pointz", "icml", tmp_path)
@@ -99,16 +101,18 @@ def test_what_cannot_be_drawn_is_said(make: Callable, scene: type, tmp_path: Pat
         pictures.save(alone, "ranks", "icml", tmp_path)
 
 
-def test_pdf_beside_every_svg_on_request(make: Callable, scene: type, capsys) -> None:
+def test_pdf_beside_every_svg_on_request(make, scene, capsys):
     folder = make(scene())
     assert app.run(["report", str(folder), "--pdf"]) == 0
     assert {path.stem for path in folder.glob("*.pdf")} == {path.stem for path in folder.glob("*.svg")}
     capsys.readouterr()
 
 
-def test_no_legend_covers_data(several: Path) -> None:
+@pytest.mark.usefixtures("drawn_pictures")
+def test_no_legend_covers_data(make, scene):
+    folder = make(scene())
     for kind in ("points", "lines", "curves"):
-        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(several)))
+        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(folder)))
     with style.figure_settings("x"):
         figure, axes = style.canvas(3.0)
         axes.plot([0, 1], [0, 1], label="a line")
@@ -117,7 +121,7 @@ def test_no_legend_covers_data(several: Path) -> None:
         assert figure.legends[0].get_window_extent().y0 >= axes.get_window_extent().y1
 
 
-def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:
+def test_a_table_and_a_claim_for_a_paper(several):
     found = read(several)
     made = page.write(several)["claim"].read_text()
     assert made.count("\\begin{table}") == 1 and made.count("\\\\\n") == 1 + 9
@@ -129,11 +133,7 @@ def test_a_table_and_a_claim_for_a_paper(several: Path) -> None:
     assert "points" in made and made.rstrip().endswith(").")
 
 
-def test_smoke_claims_nothing(make: Callable, scene: type) -> None:
-    assert claim(read(make(scene(), scale="smoke"))) == "Nothing can be claimed yet."
-
-
-def test_names_below_an_axis_do_not_run_into_one_another(make: Callable, scene: type) -> None:
+def test_names_below_an_axis_do_not_run_into_one_another(make, scene):
     shares = {f"{share} of labels": (0.60, 0.61, 0.72) for share in ("1%", "5%", "10%", "30%", "100%")}
     (panel,) = charts.panels(read(make(scene(rows=shares))).tasks[0], grouped=True)
     with style.figure_settings("x"):

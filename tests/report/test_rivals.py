@@ -1,19 +1,16 @@
 """How much of a gap further arms close, and whether the order of the models is the same in two arms."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from report.test_verdict import MATCHED, SPT, analysis
+from report.test_verdict import analysis
 from scipy import stats
 
 from selfpretrain.report import rivals
-from selfpretrain.report.analysis import Analysis, analyse_task
 from selfpretrain.report.format import MINUS, NONE
-from selfpretrain.report.manifest import ExperimentRecord
-from selfpretrain.report.results import ExperimentResults
 from selfpretrain.report.statistics import rank_correlation, ratio_bounds
+from task_results import MATCHED, SPT, study_of
 
 ARMS = ("near", "joint", "pooling")
 BASE = [0.50, 0.51, 0.49, 0.50, 0.52]
@@ -24,9 +21,7 @@ def study(scores, contrasts=None):
     task = analysis(scores).task
     further = {column for _, column in scores} - {SPT, MATCHED}
     pairs = contrasts or ((SPT, MATCHED), *((arm, to) for arm in sorted(further) for to in (MATCHED, SPT)))
-    task = replace(task, record=replace(task.record, contrasts=pairs))
-    record = ExperimentRecord("toy", "Toy", "small", "0", "", "", (task.record,))
-    return Analysis(ExperimentResults(Path(), record, (task,)), (analyse_task(task),))
+    return study_of(replace(task, record=replace(task.record, contrasts=pairs)))
 
 
 def above(gains):

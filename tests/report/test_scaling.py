@@ -76,14 +76,14 @@ def test_little_is_drawn_too(readings):
     assert "mixer" in shown(Report(readings))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "size", "words"),
-    [
-        (0.01214, 47_010_000, "12.1 ms  47 MB"),
-        (2.4, 0, "2,400 ms  0 MB"),
-        (5e-7, 999, "0.0005 ms  0.000999 MB"),
-    ],
-)
-def test_readings_in_words(seconds, size, words):
-    line = Measurement("s4", 1024, 128, 4, 1, seconds, size).line()
-    assert line == f"s4  length 1024  width 128  {words}"
+WORDS = {
+    (0.01214, 47_010_000): "12.1 ms  47 MB",
+    (2.4, 0): "2,400 ms  0 MB",
+    (5e-7, 999): "0.0005 ms  0.000999 MB",
+}
+
+
+def test_readings_in_words():
+    for (seconds, size), words in WORDS.items():
+        line = Measurement("s4", 1024, 128, 4, 1, seconds, size).line()
+        assert line == f"s4  length 1024  width 128  {words}"

@@ -2,31 +2,24 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from selfpretrain.report.analysis import Analysis, RowOrder, Standing, TaskAnalysis, analyse_task
+from selfpretrain.report.analysis import RowOrder, Standing, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.manifest import ExperimentRecord, Metric
-from selfpretrain.report.results import ExperimentResults
+from selfpretrain.report.manifest import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import estimate
 from selfpretrain.report.summary import on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
-from task_results import MATCHED, SPT, cell, task_results
-
-Scores = dict[tuple[str, str], list[float | None]]
+from task_results import MATCHED, SPT, cell, study_of, task_results
 
 
-def analysis(
-    scores: Scores, *, tie: float = 0.01, stopped: str = "patience", simple: float | None = None
-) -> TaskAnalysis:
+def analysis(scores, *, tie=0.01, stopped="patience", simple=None):
     """A study with these scores, one per seed; None where a cell is missing."""
     cells = [
         cell(row, column, seed, score, stopped=stopped)
@@ -37,12 +30,12 @@ def analysis(
     return analyse_task(task_results(cells, tie=tie, baselines=baselines))
 
 
-def row(name: str, control: list[float | None], gains: list[float]) -> Scores:
+def row(name, control, gains):
     treated = [None if base is None else base + gain for base, gain in zip(control, gains, strict=True)]
     return {(name, MATCHED): control, (name, SPT): treated}
 
 
-def one(gains: list[float]) -> TaskAnalysis:
+def one(gains):
     return analysis(row("s4d", [0.5] * len(gains), gains))
 
 
@@ -66,7 +59,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("gains", "standing", "phrase"), CASES)
-def test_every_standing_has_its_words(gains: list[float], standing: Standing, phrase: str) -> None:
+def test_every_standing_has_its_words(gains, standing, phrase):
     found = one(gains)
     said = verdict(found)
     assert found.headline[0].standing is standing
@@ -78,19 +71,19 @@ def test_every_standing_has_its_words(gains: list[float], standing: Standing, ph
     assert by_less == (standing in (Standing.AHEAD, Standing.BEHIND))
 
 
-def test_bounds_on_the_edge_of_the_band_do_not_count() -> None:
+def test_bounds_on_the_edge_of_the_band_do_not_count():
     assert analysis(row("s4d", [0.0] * 3, [0.01] * 3)).headline[0].standing is Standing.EQUAL
     assert analysis(row("s4d", [0.0] * 3, [0.0] * 3), tie=0.0).headline[0].standing is Standing.EQUAL
 
 
-def test_several_rows_are_grouped_by_what_can_be_said() -> None:
+def test_several_rows_are_grouped_by_what_can_be_said():
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | row("b", [0.5] * 3, [-0.1, 0.1, 0.2])
     said = verdict(analysis(scores | row("c", [0.5] * 3, [0.2, 0.21, 0.22])))
     assert said.count(".") - len(re.findall(r"\d\.\d", said)) == 1, "one sentence"
     assert re.search(r"better for a \(.*\) and c \(.*\); neither shown better nor worse for b", said)
 
 
-def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
+def test_missing_cells_are_counted_and_pairs_use_common_seeds():
     found = analysis({("a", MATCHED): [0.5, None, 0.5, 0.5], ("a", SPT): [0.6, 0.9, None, 0.62]})
     assert found.headline[0].seeds == (0, 3)
     assert found.headline[0].values == pytest.approx((0.1, 0.12))
@@ -102,13 +95,13 @@ def test_missing_cells_are_counted_and_pairs_use_common_seeds() -> None:
     assert "2 of 2 cells are missing" in said
 
 
-def test_a_diverged_run_is_left_out_and_confessed() -> None:
+def test_a_diverged_run_is_left_out_and_confessed():
     found = analysis({("a", MATCHED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
     assert found.headline[0].seeds == (0, 2)
     assert any("left out of every mean: a, SPT, seed 1" in line for line in caveats([found]))
 
 
-def rows(first: tuple[float, float], second: tuple[float, float], noise: float = 0.002) -> TaskAnalysis:
+def rows(first, second, noise=0.002):
     wobble = (-noise, 0.0, noise)
     return analysis(
         {
@@ -141,12 +134,12 @@ NOT_RESOLVED = "is not resolved: a and b are not clearly further apart"
         (rows((0.7, 0.70), (0.7, 0.80)), RowOrder.UNRESOLVED, NOT_RESOLVED),
     ],
 )
-def test_what_becomes_of_a_ranking(found: TaskAnalysis, order: RowOrder, said: str) -> None:
+def test_what_becomes_of_a_ranking(found, order, said):
     assert found.ranking and found.ranking.order is order
     assert said in ranking(found)
 
 
-def test_ranking_needs_several_rows_and_seeds_and_every_pair() -> None:
+def test_ranking_needs_several_rows_and_seeds_and_every_pair():
     scores = row("a", [0.50, 0.50], [0.1, 0.1]) | row("b", [0.505, 0.505], [0.1, 0.1])
     found = analysis(scores | row("c", [0.8, 0.8], [0.1, 0.1]))
     assert "of 3 pairs of models, 2 are clearly further apart" in ranking(found)
@@ -155,7 +148,7 @@ def test_ranking_needs_several_rows_and_seeds_and_every_pair() -> None:
     assert ranking(one([0.1, 0.1])) == ""
 
 
-def test_caveats_name_what_weakens_a_study() -> None:
+def test_caveats_name_what_weakens_a_study():
     found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]), stopped="budget")
     lines = " ".join(caveats([found]))
     assert "scratch (matched) (3 of 3" in lines
@@ -166,14 +159,14 @@ def test_caveats_name_what_weakens_a_study() -> None:
 @pytest.mark.parametrize(
     ("flops", "ratio"), [(1.009e9, ""), (1.02e9, "1.02"), (0.98e9, "0.98"), (0.991e9, "")]
 )
-def test_compute_that_is_off_by_more_than_one_percent_is_a_caveat(flops: float, ratio: str) -> None:
+def test_compute_that_is_off_by_more_than_one_percent_is_a_caveat(flops, ratio):
     found = arm(one([0.1, 0.11, 0.12]), MATCHED, cost=StageCost(1000, flops, 1.0))
     lines = [line for line in caveats([found]) if "not quite matched" in line]
     caveat = "Compute is not quite matched; FLOPs of scratch (matched) relative to SPT: s4d"
     assert lines == ([f"{caveat} {ratio}."] if ratio else [])
 
 
-def test_the_best_is_one_arm_and_none_where_two_share_the_mean() -> None:
+def test_the_best_is_one_arm_and_none_where_two_share_the_mean():
     clear = analysis(row("a", [0.5, 0.51, 0.52], [0.1, 0.11, 0.12]))
     assert clear.best == {("a", SPT)}
     assert analysis(row("a", [0.5, 0.51, 0.52], [0.1, -0.11, 0.12])).best == {("a", SPT)}
@@ -181,7 +174,7 @@ def test_the_best_is_one_arm_and_none_where_two_share_the_mean() -> None:
     assert analysis(row("a", [0.5], [0.1])).best == frozenset()
 
 
-def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None:
+def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence():
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12]) | row("b", [0.8] * 3, [0.1, 0.11, 0.12])
     for simple, phrase in {
         0.4: "",
@@ -194,12 +187,12 @@ def test_a_gain_below_the_simple_baseline_says_so_in_the_same_sentence() -> None
     assert "clearly above" not in verdict(analysis(scores))
 
 
-def results_of(found: TaskAnalysis) -> ExperimentResults:
-    record = ExperimentRecord("compare", "", "small", "", "", "", (found.task.record,))
-    return ExperimentResults(Path("nowhere"), record, (found.task,))
+def together(*tasks):
+    """A study of these tasks, whose analyses are as they are."""
+    return replace(study_of(*(task.task for task in tasks)), tasks=tasks)
 
 
-def arm(found: TaskAnalysis, column: str, **changes: Any) -> TaskAnalysis:
+def arm(found, column, **changes):
     """The same study, but for what the stages of one arm left."""
     cells = tuple(
         replace(cell, stages=(replace(cell.scored, **changes),)) if cell.column == column else cell
@@ -208,7 +201,7 @@ def arm(found: TaskAnalysis, column: str, **changes: Any) -> TaskAnalysis:
     return analyse_task(replace(found.task, cells=cells))
 
 
-def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
+def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():
     found = arm(one([0.1, 0.11, 0.12]), SPT, stopped="diverged")
     assert verdict(found).startswith(
         "Nothing is decided for s4d: training diverged in 3 of 3 of SPT. Against training from scratch"
@@ -218,15 +211,13 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline() -> None:
         "Training diverged (its loss was not finite): s4d, SPT, seed 0; s4d, SPT, seed 1; s4d"
     )
     assert standings([found]).endswith("; 1 of 1 decide nothing (diverged, equal answers or ceiling)")
-    marked = [
-        str(entry.text) for row in score_table(Analysis(results_of(found), (found,))).rows for entry in row
-    ]
+    marked = [str(entry.text) for row in score_table(together(found)).rows for entry in row]
     assert sum(text.endswith(" †") for text in marked) == 1
     fine = one([0.1, 0.11, 0.12])
     assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
 
 
-def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
+def test_arms_with_equal_answers_decide_nothing(tmp_path):
     same, other = tmp_path / "same", tmp_path / "other"
     for folder, answers in ((same, [0, 1, 1, 0]), (other, [0, 1, 0, 1])):
         folder.mkdir()
@@ -239,7 +230,7 @@ def test_arms_with_equal_answers_decide_nothing(tmp_path: Path) -> None:
     assert "decided" not in verdict(arm(found, MATCHED, folder=other))
 
 
-def test_arms_at_the_ceiling_or_at_chance_decide_nothing() -> None:
+def test_arms_at_the_ceiling_or_at_chance_decide_nothing():
     high = analysis(row("a", [0.995] * 3, [0.001, 0.002, 0.003]) | row("b", [0.5] * 3, [0.1, 0.11, 0.12]))
     assert verdict(high).startswith(
         "Nothing is decided for a: both arms are at the ceiling (99.5 and more). Against"
@@ -250,7 +241,7 @@ def test_arms_at_the_ceiling_or_at_chance_decide_nothing() -> None:
     assert "no arm is clearly above the simple baseline “chance” (50.0; best arm 50.2)" in said
 
 
-def test_standings_count_and_name_a_few() -> None:
+def test_standings_count_and_name_a_few():
     scores = row("a", [0.5] * 3, [0.1, 0.11, 0.12])
     for name in "bcde":
         scores |= row(name, [0.5] * 3, [-0.1, 0.1, 0.2])
@@ -262,14 +253,7 @@ def test_standings_count_and_name_a_few() -> None:
     )
 
 
-def together(*tasks: TaskAnalysis) -> Analysis:
-    record = ExperimentRecord(
-        "toys", "?", "small", "0.1.0", "", "", tuple(task.task.record for task in tasks)
-    )
-    return Analysis(ExperimentResults(Path("nowhere"), record, tuple(task.task for task in tasks)), tasks)
-
-
-def test_an_average_over_tasks_is_paired_by_seed() -> None:
+def test_an_average_over_tasks_is_paired_by_seed():
     """Seeds that spread on one task and the other way on the next do not spread on average."""
     both = together(one([0.0, 0.1, 0.2]), one([0.2, 0.1, 0.0]))
     (found,) = both.overall
@@ -280,15 +264,15 @@ def test_an_average_over_tasks_is_paired_by_seed() -> None:
     assert [line[0].text for line in gain_table(both).rows] == ["toy", "toy", "average"]
 
 
-def test_an_average_takes_the_seeds_that_all_tasks_have() -> None:
+def test_an_average_takes_the_seeds_that_all_tasks_have():
     few = analysis(row("s4d", [0.5, None, 0.5, 0.5], [0.1, 0.1, 0.3, 0.3]))
     (found,) = together(one([0.1, 0.9, 0.1]), few).overall
     assert found.seeds == (0, 2)
     assert found.values == pytest.approx((0.1, 0.2))
 
 
-def test_examples_of_each_task_count_in_the_average() -> None:
-    def error(*of_tasks: float | None) -> float | None:
+def test_examples_of_each_task_count_in_the_average():
+    def error(*of_tasks):
         found, tasks = one([0.1, 0.1]), []
         (gain,) = found.gains
         for each in of_tasks:
@@ -301,7 +285,7 @@ def test_examples_of_each_task_count_in_the_average() -> None:
     assert error(0.03, None) is None
 
 
-def test_tasks_of_other_metrics_or_rows_have_no_average() -> None:
+def test_tasks_of_other_metrics_or_rows_have_no_average():
     other = one([0.1, 0.1])
     kind = replace(other.task.record, metric=Metric("R2", "", 1.0, 3, 0.01))
     assert not together(one([0.1, 0.1]), analyse_task(replace(other.task, record=kind))).overall

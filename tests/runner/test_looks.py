@@ -46,7 +46,7 @@ def request(**changes):
 
 
 def workspace(folder, **settings):
-    return replace(Workspace.of(folder, "cpu", "1"), quiet=True, **settings)
+    return Workspace(folder, quiet=True, **settings)
 
 
 @pytest.fixture(scope="module")

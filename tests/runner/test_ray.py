@@ -1,8 +1,6 @@
 """Stages on two nodes of Ray on this machine, which lose a worker, a node and a driver in mid-stage."""
 
 import contextlib
-import csv
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engines import COMPARE, at_work, numbers, recipes
+from engines import COMPARE, at_work, check_study, numbers, recipes, table
+from processes import environment
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted
 from selfpretrain.runner.plan import jobs
@@ -25,7 +24,6 @@ from selfpretrain.training import code_hash
 from selfpretrain.training.run_dir import RunDir
 from toys import Majority
 
-ROOT = Path(__file__).parents[2]
 PORT = 6391
 
 
@@ -38,9 +36,6 @@ def cluster(tmp_path_factory, monkeypatch):
     )  # once a token is at home, some ask for it and some do not
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block",
                "--object-store-memory=80000000", "--disable-usage-stats"]  # fmt: skip
-    path = os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
-    )
     head = ["--head", "--num-cpus=0", "--node-ip-address=127.0.0.1", f"--port={PORT}",
             "--include-dashboard=false", f"--temp-dir=/tmp/spt-ray-{os.getpid()}"]  # fmt: skip
     others = [
@@ -52,7 +47,7 @@ def cluster(tmp_path_factory, monkeypatch):
             with log.open("a") as said:
                 nodes.append(subprocess.Popen(
                     [*command, *flags], stdout=said, stderr=said, start_new_session=True,
-                    env=os.environ | {"PYTHONPATH": path, "RAY_worker_niceness": "0"},
+                    env=environment() | {"RAY_worker_niceness": "0"},
                 ))  # fmt: skip
             count, end = len(nodes), time.monotonic() + 120
             while log.read_text().count("Ray runtime started") < count:
@@ -69,9 +64,7 @@ def cluster(tmp_path_factory, monkeypatch):
 
 
 def over_ray(runs, address):
-    settings = {"address": address}
-    workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True)
-    return replace(workspace, executor="ray", executor_settings=settings)
+    return Workspace(runs, executor="ray", executor_settings={"address": address}, quiet=True)
 
 
 def kill_at_work(stage, whole_node=False, but=()):
@@ -87,7 +80,7 @@ def kill_at_work(stage, whole_node=False, but=()):
 @pytest.mark.slow
 def test_a_killed_worker_and_a_killed_node_cost_no_digit(cluster, tmp_path):
     steps, killed = 300, []
-    here = replace(Workspace.of(tmp_path / "here", "cpu", "1"), quiet=True)
+    here = Workspace(tmp_path / "here", quiet=True)
     run_recipes(recipes(steps), here)
     there = over_ray(tmp_path / "there", cluster)
     (stage,) = {there.stage(r.upto(0)) for r in recipes(steps) if len(r.stages) == 2}
@@ -138,28 +131,14 @@ def test_a_driver_that_is_stopped_leaves_a_checkpoint(cluster, tmp_path):
     assert not stage.is_running
 
 
-def table(runs):
-    (path,) = runs.glob("*/results.csv")
-    return [row | {"seconds": ""} for row in csv.DictReader(path.read_text().splitlines())]
-
-
 @pytest.mark.slow
 def test_a_study_over_two_nodes_is_that_of_one_process(cluster, tmp_path):
-    flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
-    here, there = tmp_path / "here", tmp_path / "there"
-    assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
-    ray = ["--executor", "ray", "--with", f"address={cluster}", "--track", "jsonl"]
-    assert run([*flags, "--runs", str(there), *ray]) == 0
-    assert len(table(here)) > 5
-    assert table(here) == table(there)
-    lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
-    ended = [line["name"] for line in lines if line["kind"] == "end"]
-    assert sorted(ended) == sorted(path.name for path in there.glob("stages/*"))
+    check_study(tmp_path, "--executor", "ray", "--with", f"address={cluster}")
 
 
 @pytest.fixture
 def job(tmp_path):
-    workspace = replace(Workspace.of(tmp_path, "cpu", "1"), quiet=True)
+    workspace = Workspace(tmp_path, quiet=True)
     return jobs([recipes(4, Majority())[0]], workspace)[0], workspace
 
 

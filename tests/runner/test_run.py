@@ -43,7 +43,7 @@ def one_thread():
 
 
 def quiet(folder):
-    return replace(Workspace.of(folder, "cpu", "1"), quiet=True)
+    return Workspace(folder, quiet=True)
 
 
 @pytest.fixture
@@ -372,7 +372,8 @@ import selfpretrain as spt
 several = spt.Workspace.of(Path("runs"), workers="2")
 for workspace in (several, None):
     try:
-        results = spt.compare("toys:Majority", ("attention",), seeds=1, scale="smoke", workspace=workspace)
+        task, arms = "toys:Majority", ("scratch", "spt")
+        results = spt.compare(task, ("linear",), None, 1, "smoke", workspace=workspace, arms=arms)
     except ValueError as error:
         print(error)
 print(results.state)
@@ -387,5 +388,5 @@ def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
         command, cwd=tmp_path, env=environment(), text=True, capture_output=True, check=True
     )
     refused, state = done.stdout.splitlines()
-    assert refused.startswith(f"{script}, line 9: ") and '`if __name__ == "__main__":`' in refused
+    assert refused.startswith(f"{script}, line 10: ") and '`if __name__ == "__main__":`' in refused
     assert state == "measured"

@@ -1,6 +1,5 @@
 """Stages as jobs of a real Slurm on this machine: arrays, dependencies, preemption, and what dies."""
 
-import csv
 import json
 import os
 import shutil
@@ -14,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from engines import COMPARE, at_work, free_port, numbers, recipes
+from engines import COMPARE, at_work, check_study, free_port, numbers, recipes
+from processes import environment
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.runner.executors import slurm
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.workspace import Workspace
 
-ROOT = Path(__file__).parents[2]
 STEPS = 800
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "srun")
 CONF = """
@@ -102,10 +101,7 @@ def lane(tmp_path_factory):
         ("key-file", "key"), ("socket", "munge"), ("pid-file", "munged.pid"), ("log-file", "munged.log"),
         ("seed-file", "seed"))]  # fmt: skip
     before = dict(os.environ)
-    path = os.pathsep.join(
-        [str(ROOT / "src"), str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
-    )
-    os.environ |= {"SLURM_CONF": str(at / "slurm.conf"), "PYTHONPATH": path}
+    os.environ |= {"SLURM_CONF": str(at / "slurm.conf"), "PYTHONPATH": environment()["PYTHONPATH"]}
     daemons = []
     try:
         for command in (
@@ -134,13 +130,13 @@ def lane(tmp_path_factory):
 
 
 def over_slurm(runs, **settings):
-    workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True, executor="slurm")
-    return replace(workspace, executor_settings={"partition": "low"} | settings)
+    handed = {"partition": "low"} | settings
+    return Workspace(runs, executor="slurm", executor_settings=handed, quiet=True)
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    here = replace(Workspace.of(tmp_path_factory.mktemp("here"), "cpu", "1"), quiet=True)
+    here = Workspace(tmp_path_factory.mktemp("here"), quiet=True)
     run_recipes(recipes(STEPS), here)
     return numbers(here, STEPS)
 
@@ -184,25 +180,11 @@ def test_harm_in_mid_stage_costs_time_and_no_digit(harm, lane, undisturbed, tmp_
 
 @pytest.mark.slow
 def test_a_study_is_that_of_one_process(lane, tmp_path):
-    flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
-    here, there = tmp_path / "here", tmp_path / "there"
-    assert run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
-    handed = ["--executor", "slurm", "--with", "partition=low", "--with", "time=30m", "--track", "jsonl"]
-    assert run([*flags, "--runs", str(there), *handed]) == 0
-    rows = [
-        list(csv.DictReader(path.read_text().splitlines()))
-        for runs in (here, there) for path in runs.glob("*/results.csv")
-    ]  # fmt: skip
-    assert len(rows[0]) > 5
-    assert [row | {"seconds": ""} for row in rows[0]] == [row | {"seconds": ""} for row in rows[1]]
+    there = check_study(tmp_path, "--executor", "slurm", "--with", "partition=low", "--with", "time=30m")
     scripts = [path.read_text() for path in there.glob("slurm/*_submission.sh")]
     assert all("--time=30" in script and "--partition=low" in script for script in scripts)
     assert any("--array=0-" in script and "afterok" not in script for script in scripts)
     assert any("--dependency=afterok:" in script for script in scripts)
-    lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
-    assert sorted(line["name"] for line in lines if line["kind"] == "end") == sorted(
-        path.name for path in there.glob("stages/*")
-    )
 
 
 @pytest.mark.slow

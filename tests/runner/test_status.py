@@ -5,28 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from engines import COMPARE
+from engines import COMPARE, study
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted
-from selfpretrain.registry import resolve
 from selfpretrain.runner.run import run_experiment, run_recipes
 from selfpretrain.runner.status import statuses
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import build_comparison
 
-
-@pytest.fixture(scope="module")
-def study():
-    return build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+STUDY = study()
 
 
 @pytest.fixture
 def workspace(tmp_path):
-    return replace(Workspace.of(tmp_path, "cpu", "1"), quiet=True)
+    return Workspace(tmp_path, quiet=True)
 
 
-def test_every_stage_has_a_state(study, workspace, capsys):
-    experiment = study.experiment("smoke")
+def test_every_stage_has_a_state(workspace, capsys):
+    experiment = STUDY.experiment("smoke")
     first, second = experiment.cells[:2]
     run_experiment(experiment, workspace, only=f"{first.row}/{first.column}")
     with pytest.raises(Interrupted):
@@ -47,8 +42,8 @@ def test_every_stage_has_a_state(study, workspace, capsys):
     assert f"1 done, 0 running, 1 stopped, 1 failed, {len(found)} waiting" in said
 
 
-def test_a_stage_that_fails_says_why(study, workspace, monkeypatch):
-    recipe = next(iter(study.cells())).recipe
+def test_a_stage_that_fails_says_why(workspace, monkeypatch):
+    recipe = next(iter(STUDY.cells())).recipe
     monkeypatch.setattr(type(recipe.last.objective), "make_targets", lambda *given: 1 / 0)
     with pytest.raises(Exception, match="the traceback is in"):
         run_recipes([recipe], workspace)
@@ -60,10 +55,10 @@ def test_a_stage_that_fails_says_why(study, workspace, monkeypatch):
     assert not workspace.stage(recipe).has("error.txt")
 
 
-def test_only_what_no_study_refers_to_is_deleted(study, workspace, capsys):
+def test_only_what_no_study_refers_to_is_deleted(workspace, capsys):
     runs = workspace.runs
-    run_experiment(study.experiment("smoke"), workspace)
-    loose = [replace(next(iter(study.cells())).recipe, seed=seed) for seed in (7, 8)]
+    run_experiment(STUDY.experiment("smoke"), workspace)
+    loose = [replace(next(iter(STUDY.cells())).recipe, seed=seed) for seed in (7, 8)]
     run_recipes(loose, workspace)
     free, held = (workspace.stage(recipe) for recipe in loose)
     before = {path.name for path in runs.glob("stages/*")}

@@ -2,25 +2,22 @@
 
 import json
 import struct
-from dataclasses import replace
 
 import pytest
 
-from selfpretrain.registry import resolve
+from engines import study
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import build_comparison
 
 
 @pytest.fixture(scope="module")
 def recipe():
-    study = build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
-    return next(cell.recipe for cell in study.cells())
+    return next(study().cells()).recipe
 
 
 def trained(recipe, runs, *trackers):
-    workspace = replace(Workspace.of(runs, "cpu", "1"), quiet=True, trackers=trackers)
+    workspace = Workspace(runs, trackers=trackers, quiet=True)
     run_recipes([recipe], workspace)
     return workspace.stage(recipe)
 

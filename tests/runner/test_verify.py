@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -174,23 +175,21 @@ def add_garbage_to_the_log(stage):
     return str(path)
 
 
-def put_a_folder_in_place_of_the_result(stage):
-    (stage / "result.json").unlink()
-    (stage / "result.json").mkdir()
-    return str(stage / "result.json")
+def put_a_folder_in_place_of(name, stage):
+    (stage / name).unlink()
+    (stage / name).mkdir()
+    return str(stage / name)
 
 
-def put_a_folder_in_place_of_predictions(stage):
-    (stage / "predictions.safetensors").unlink()
-    (stage / "predictions.safetensors").mkdir()
-    return str(stage / "predictions.safetensors")
+HARMS = {
+    "another objective": name_another_objective,
+    "garbage in the log": add_garbage_to_the_log,
+    "no result": partial(put_a_folder_in_place_of, "result.json"),
+    "no predictions": partial(put_a_folder_in_place_of, "predictions.safetensors"),
+}
 
 
-HARMS = (name_another_objective, add_garbage_to_the_log, put_a_folder_in_place_of_the_result,
-         put_a_folder_in_place_of_predictions)  # fmt: skip
-
-
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_other_harm_is_refused_by_all_whatever_the_digests(runs, harm, capsys):
     refused_by_all(runs, harm(sorted(runs.glob("stages/*classify*"))[0]), capsys)
 

@@ -13,6 +13,7 @@ from selfpretrain import registry
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 
+pytestmark = pytest.mark.usefixtures("drawn_pictures")
 ROOT = Path(__file__).parents[2]
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""

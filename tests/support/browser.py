@@ -27,7 +27,7 @@ def look(address: str, profile: Path, *flags: str) -> tuple[str, list[str]]:
     return done.stdout, re.findall(r"CONSOLE[^\n]*", done.stderr)
 
 
-def noted(page: str) -> dict[str, Any]:
+def noted(page: str) -> Any:
     """What a script wrote into the page's ``output``, as JSON."""
     note = re.search(r"<output>(.*?)</output>", page, re.DOTALL)
     assert note, "the page's script did not run"

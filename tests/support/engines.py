@@ -1,9 +1,12 @@
 """Stages for engines that hand them to other processes, and what they must give."""
 
+import csv
+import json
 import socket
 import time
 from dataclasses import replace
 
+from selfpretrain.cli import app
 from selfpretrain.registry import resolve
 from selfpretrain.runner import run
 from selfpretrain.runner.job_queue import JobQueue
@@ -20,9 +23,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def study():
+    """The same comparison."""
+    return build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+
+
 def recipes(steps, task=None):
-    study = build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
-    found = [cell.recipe for cell in study.with_settings({"pretrain.budget.steps": steps}).cells()]
+    found = [cell.recipe for cell in study().with_settings({"pretrain.budget.steps": steps}).cells()]
     return [replace(recipe, task=task) for recipe in found[-1:]] if task else found[-1:]
 
 
@@ -32,6 +39,25 @@ def numbers(workspace, steps):
         result = workspace.stage(recipe).read("result.json")
         found[workspace.stage(recipe).name] = [result[key] for key in ("scores", "weights", "steps", "data")]
     return found
+
+
+def table(runs):
+    """The rows of the only results below a folder, but for the seconds."""
+    (path,) = runs.glob("*/results.csv")
+    return [row | {"seconds": ""} for row in csv.DictReader(path.read_text().splitlines())]
+
+
+def check_study(folder, *engine):
+    """Run a study over an engine: its results are those of one process; the folder of its runs."""
+    flags = ["study", "amos-table-8", "--scale", "smoke", "--seeds", "1", "--fresh", "-q", "--device", "cpu"]
+    here, there = folder / "here", folder / "there"
+    assert app.run([*flags, "--runs", str(here), "--jobs", "1"]) == 0
+    assert app.run([*flags, "--runs", str(there), *engine, "--track", "jsonl"]) == 0
+    assert len(table(here)) > 5 and table(here) == table(there)
+    lines = [json.loads(line) for line in (there / "events.jsonl").read_text().splitlines()]
+    ended = [line["name"] for line in lines if line["kind"] == "end"]
+    assert sorted(ended) == sorted(path.name for path in there.glob("stages/*"))
+    return there
 
 
 def at_work(stage, but=(), seconds=200.0):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import strategies as st
 from pyarrow import feather, parquet
 from scipy.io import wavfile
 
@@ -99,36 +98,3 @@ PIECES = [b"\xff" * 4, b"\xff\xff\xff\x7f", b"\x00" * 8, b"9" * 20, b"[" * 3000,
 PIECES += [b'"', b"\n", b"\r", b",", b"\t", b"{", b"-", b"?", b"(", b")", b"'", b":"]
 PIECES += [b"nan", b"inf", b"1e999", b"true", b"null", b"\\u0000", b"\\ud800"]
 PIECES += [b"\xef\xbb\xbf", b"\xc3", b"\x80", b"\xed\xa0\x80", "\N{RIGHT-TO-LEFT OVERRIDE}".encode()]
-
-harms = st.lists(
-    st.one_of(
-        st.tuples(st.just("flip"), st.floats(0, 1), st.integers(0, 7)),
-        st.tuples(st.just("put"), st.floats(0, 1), st.sampled_from(PIECES)),
-        st.tuples(st.just("over"), st.floats(0, 1), st.sampled_from(PIECES)),
-        st.tuples(st.just("cut"), st.floats(0, 1), st.just(0)),
-        st.tuples(st.just("drop"), st.floats(0, 1), st.integers(1, 40)),
-        st.tuples(st.just("twice"), st.floats(0, 1), st.integers(1, 400)),
-    ),
-    min_size=1,
-    max_size=5,
-)
-"""What is done to a file, one after another: how, where, and with what."""
-
-
-def harm(data: bytes, harms: list) -> bytes:
-    """The same bytes but for some harm."""
-    for how, where, what in harms:
-        at = int(where * max(len(data) - 1, 0))
-        if how == "flip" and data:
-            data = data[:at] + bytes([data[at] ^ (1 << what)]) + data[at + 1 :]
-        elif how == "put":
-            data = data[:at] + what + data[at:]
-        elif how == "over":
-            data = data[:at] + what + data[at + len(what) :]
-        elif how == "cut":
-            data = data[:at]
-        elif how == "drop":
-            data = data[:at] + data[at + what :]
-        elif how == "twice":
-            data = data[: at + what] + data[at:]
-    return data

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from selfpretrain.report.manifest import CellRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import TaskResults
+from selfpretrain.report.analysis import Analysis, analyse_task
+from selfpretrain.report.manifest import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
+from selfpretrain.report.results import ExperimentResults, TaskResults
 from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
 
 MATCHED, SPT = "scratch (matched)", "SPT"
@@ -33,3 +34,9 @@ def task_results(cells: Iterable[CellResult], *, kind: str = "classes", tie: flo
     metric = Metric("accuracy", "%", 100.0, 1, tie)
     records = tuple(each.record for each in found)
     return TaskResults(TaskRecord("toy", card, metric, (ARMS,), records, baselines or {}), found, looks)
+
+
+def study_of(*tasks: TaskResults) -> Analysis:
+    """The analysis of a study of these tasks."""
+    record = ExperimentRecord("toys", "?", "small", "0.1.0", "", "", tuple(task.record for task in tasks))
+    return Analysis(ExperimentResults(Path("nowhere"), record, tasks), tuple(map(analyse_task, tasks)))

@@ -1,15 +1,12 @@
 """Files are whole or not there, locks say who holds them, every refusal of the system is one right line."""
 
-import ast
 import errno
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +23,6 @@ from selfpretrain.system.files import (
     write_json,
 )
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -182,29 +178,3 @@ def test_an_interrupted_writer_leaves_what_was_there(tmp_path):
         raise KeyboardInterrupt
     assert read_json(tmp_path / "x.json") == {"x": 1}
     assert len(list(tmp_path.iterdir())) == 1
-
-
-ROOMS = ("data", "tasks", "system", "training")
-
-
-def strings(path):
-    """Every text in a file, and the function it stands in."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
-            said = [text for text in ast.walk(node) if isinstance(text, ast.Constant)]
-            yield from ((node.name, text.value) for text in said if isinstance(text.value, str))
-
-
-def test_nobody_is_told_to_delete_what_the_tool_has_not_made():
-    """One function may, and it names one file that a stage has written and can write again."""
-    package, found = SOURCE / "selfpretrain", set()
-    for path in (path for room in ROOMS for path in (package / room).rglob("*.py")):
-        docs = {
-            ast.get_docstring(node, clean=False)
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.FunctionDef)
-        }
-        for function, text in strings(path):
-            if re.search(r"\b(delete|erase|rm)\b", text) and text not in docs:
-                found.add((path.relative_to(package).as_posix(), function))
-    assert found == {("training/run_dir.py", "_advice")}

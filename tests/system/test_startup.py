@@ -54,22 +54,3 @@ def test_elsewhere_and_with_another_c_library_nothing_changes(monkeypatch):
         assert startup.keep_memory() is False
     monkeypatch.setattr(startup.sys, "platform", "darwin")
     assert startup.keep_memory() is False
-
-
-TRAINED = """
-import sys
-import torch
-from selfpretrain.training.optim import Optim
-network = torch.nn.Linear(3, 1)
-optimizer = Optim().build(network, {})
-network(torch.ones(2, 3)).sum().backward()
-optimizer.step()
-optimizer.zero_grad()
-optimizer.load_state_dict(optimizer.state_dict())
-print(sorted({"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)))
-"""
-
-
-def test_the_optimizer_does_not_import_the_compiler():
-    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

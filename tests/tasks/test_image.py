@@ -156,9 +156,8 @@ def test_idx_files_are_read_and_checked(data):
 
 @pytest.mark.slow
 @pytest.mark.needs_data("cifar10_jpeg")
-def test_the_jpeg_copy_has_the_statistics_of_cifar(needs_data, tmp_path, monkeypatch):
+def test_the_jpeg_copy_has_the_statistics_of_cifar(real_data):
     """Constants of the usual code: grey 122.6 and 61.0; colours .4914 .4822 .4465 and .247 .243 .261."""
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
     grey, rgb = ImageJpeg(), ImageJpeg(colour="rgb")
     assert [len(grey.load(split)) for split in SPLITS] == [45_000, 5_000, 10_000]
     assert grey.load("test").targets.bincount().tolist() == [1000] * 10

@@ -100,16 +100,6 @@ def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
     assert told[0] == (200, 420)
 
 
-def test_threads_do_not_matter(home, monkeypatch):
-    one = Pathfinder(train=150, val=10, test=10)
-    monkeypatch.setattr(pathfinder, "usable_cores", lambda: 3)
-    rows = np.arange(150)
-    three = pathfinder.Generated(one).read(rows)
-    monkeypatch.setattr(pathfinder, "usable_cores", lambda: 1)
-    for a, b in zip(three, pathfinder.Generated(one).read(rows), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 @pytest.mark.parametrize("form", ["text", "array"])
 def test_a_release_is_read(home, form):
     _, pixels, labels = released(home, form)

@@ -1,6 +1,5 @@
 """Speech Commands: WAV files, the official lists, the papers' protocol; cepstral coefficients."""
 
-import os
 import sys
 from dataclasses import replace
 
@@ -125,7 +124,6 @@ def test_made_up_speakers_keep_to_their_split():
 
 @pytest.mark.slow
 @pytest.mark.needs_data("speech_commands_v0.02")
-def test_the_release_has_the_known_counts(needs_data, tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
+def test_the_release_has_the_known_counts(real_data):
     assert [len(Speech().load(split)) for split in SPLITS] == [84_843, 9_981, 11_005]
     assert sum(len(Speech(words=10, split="papers").load(split)) for split in SPLITS) == 34_975

@@ -1,6 +1,5 @@
 """Spoken digits: takes or speakers apart, from Parquet or from a folder of WAV files."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -90,8 +89,7 @@ def test_foreign_files_are_refused(data, monkeypatch):
 
 
 @pytest.mark.needs_data("fsdd")
-def test_the_whole_set(needs_data, tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
+def test_the_whole_set(real_data):
     splits = {split: SpokenDigits().load(split) for split in SPLITS}
     assert [len(e) for e in splits.values()] == [2400, 300, 300]
     assert all(e.targets.bincount().tolist() == [len(e) // 10] * 10 for e in splits.values())
@@ -103,9 +101,8 @@ def test_the_whole_set(needs_data, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.needs_data("fsdd")
-def test_new_speakers_are_harder(needs_data, tmp_path, monkeypatch):
+def test_new_speakers_are_harder(real_data):
     """The figures of the card."""
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
     name = "logistic regression on mean, sd, min, max"
     assert baseline_scores(SpokenDigits(features="mfcc"))[name] == pytest.approx(0.97, abs=0.02)
     assert baseline_scores(SpokenDigits(features="mfcc", split="speakers"))[name] == pytest.approx(

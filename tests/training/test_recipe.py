@@ -173,7 +173,7 @@ def forget():
     for name in [name for name in sys.modules if name.partition(".")[0] in ("labpkg", "besides")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    for cached in (code_hash.source_of, code_hash.digest, code_hash._imports):
+    for cached in (code_hash.source_of, code_hash.digest, code_hash._imports, code_hash._is_user_code):
         cached.cache_clear()
 
 

@@ -71,6 +71,7 @@ def _imported_names(module: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@functools.cache
 def _is_user_code(name: str, root: str) -> bool:
     first = name.partition(".")[0]
     if first != root and (outer := _spec(first)) is not None:

@@ -1,0 +1,22 @@
+"""Pages with what was measured: their tables are those of what is kept."""
+
+import json
+
+import pytest
+
+from scripts import script
+
+WRITE = {
+    "data_sets": lambda bench, page: bench.write(page),
+    "few_labels": lambda bench, page: bench.write(page, bench.finished()),
+    "sequential": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),
+    "trial": lambda bench, page: bench.write_page(page),
+}
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_tables_are_those_of_what_was_measured(name, tmp_path):
+    bench, page = script(name), tmp_path / "page.md"
+    page.write_text(bench.PAGE.read_text())
+    WRITE[name](bench, page)
+    assert page.read_text() == bench.PAGE.read_text(), f"run python benchmarks/{name}.py --page"
