@@ -177,6 +177,11 @@ class Mlp(nn.Module):
         self.gate = nn.Linear(spec.width, hidden) if spec.gated else None
         self.act = ACTIVATIONS[spec.activation]
 
+    @staticmethod
+    def size(spec: Model) -> int:
+        """Return the bytes of the matrices of an MLP in single precision."""
+        return 4 * (3 if spec.gated else 2) * spec.expand * spec.width**2
+
     def forward(self, x: Vectors) -> Vectors:
         """Apply the MLP to every position independently."""
         up = self.up(x)
@@ -189,8 +194,10 @@ class Network(nn.Module):
     def __init__(self, spec: Model, form: SequenceSpec, head: nn.Module) -> None:
         super().__init__()
         self.embed = Embed(spec, form)
+        # One block may be too large already: that of its MLP is known without building it.
+        check_memory(Mlp.size(spec), spec.depth)
         first = Block(spec, form.length, 0)
-        check_memory(first, spec.depth)
+        check_memory(sum(x.numel() * x.element_size() for x in first.parameters()), spec.depth)
         self.blocks = nn.ModuleList([first, *(Block(spec, form.length, i) for i in range(1, spec.depth))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
@@ -280,14 +287,18 @@ class BatchNorm(nn.Module):
         return mean, variance
 
 
-def check_memory(block: nn.Module, depth: int) -> None:
+def check_memory(block: int, depth: int) -> None:
     """Check, before building them, that the weights of ``depth`` equal blocks fit into memory.
+
+    Args:
+        block: bytes of the weights of one block.
 
     Raises:
         SpecError: if this machine has less memory.
     """
-    weights = [weight for weight in block.parameters() if not weight.is_meta]
-    needed = depth * sum(weight.numel() * weight.element_size() for weight in weights)
+    if torch.get_default_device().type == "meta":
+        return
+    needed = depth * block
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {memory >> 20:,} MB")
