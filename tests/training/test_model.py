@@ -193,7 +193,7 @@ def test_freezing_by_name():
 def test_a_block_that_is_too_large_is_refused_before_it_is_built(monkeypatch):
     monkeypatch.setattr("selfpretrain.training.model.Block", None)
     huge = Model(Attention(heads=2), width=10**6, depth=1)
-    with pytest.raises(SpecError, match="1 blocks take .* MB, this machine has"):
+    with pytest.raises(SpecError, match=r"1 blocks take .* MB, this machine has"):
         huge.build(FORM, nn.Identity())
     with torch.device("meta"), pytest.raises(TypeError):  # no memory is needed there
         huge.build(FORM, nn.Identity())
