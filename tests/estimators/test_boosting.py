@@ -19,6 +19,13 @@ SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": boos
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1}
 
 
+@pytest.fixture(autouse=True)
+def all_trees(monkeypatch):
+    """As many as users get; other tests have fewer."""
+    monkeypatch.setattr(boosting, "MOST_TREES", 200)
+    monkeypatch.setattr(boosting, "LEAST_TREES", 50)
+
+
 def names(number):
     return tuple(str(i) for i in range(number))
 

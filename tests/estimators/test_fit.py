@@ -278,7 +278,7 @@ def test_symbols_that_training_lacks_are_unknown_and_all_alike():
     weight = model.predictor_.networks[0].embed.symbol.weight
     assert len(weight) == 3 + 4  # the unknown symbol, two signs, four symbols of training
     torch.testing.assert_close(weight[0], weight[1:].mean(0))
-    positions = PositionClassifier(**QUICK, signal="tokens").fit(rows, rows)
+    positions = PositionClassifier(**QUICK, n_trials=1, signal="tokens").fit(rows, rows)
     assert len(positions.predict([[0, 99, 2]])[0]) == 3
     with pytest.raises(SpecError, match="labels belong to positions"):
         PositionClassifier(**QUICK, signs=True).fit(WORDS, WORDS)
