@@ -200,7 +200,7 @@ def fit_table(kept: Mapping[str, Entry]) -> Table:
     for key, entry in sorted(kept.items(), key=lambda item: _place(item[0])):
         if "kept" in entry:
             name, number, seed = key.split("/")
-            what = entry["kept"].removeprefix("kept: ").split(",")[0]
+            what = entry["kept"].removeprefix("kept: ").split(", accuracy")[0]
             methods = entry["methods"]
             load = f"{max(entry['load']):.1f}"
             limit = f"{entry['time_limit'] or 10:.0f} min"

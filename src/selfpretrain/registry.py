@@ -76,6 +76,10 @@ def find(shelf: str, name: str) -> Any:
         if name in own.imported_datasets():
             return functools.partial(getattr(own, SHELVES[shelf]), name)
         known += own.imported_datasets()
+        if Path(name).is_file():
+            raise UnknownName(
+                f"no {SHELVES[shelf]} called {name!r}, but a file: spt data import {name} makes it a task"
+            )
     raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
 
 

@@ -141,6 +141,14 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
     assert code == (1 if arguments[-1] in ("file", "broken.json", "empty", "missing") else 2)
 
 
+def test_ctrl_c_is_answered_with_how_to_go_on(spt, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("selfpretrain.estimators.files.fit", interrupted)
+    assert spt("fit", "digits", "-o", "m") == (130, "", "stopped at once; to go on: spt fit digits -o m")
+
+
 def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
     def fail(*verbs, **how):
         raise ZeroDivisionError("no\nreason")

@@ -98,6 +98,7 @@ def test_check_says_what_it_found(spt, monkeypatch):
         (["show", "digts"], "did you mean 'digits'"),
         (["check", "tekst"], "did you mean 'text'"),
         (["get", "nobody.knows:Task"], "cannot import"),
+        (["check", "t.csv"], "but a file: spt data import t.csv"),
         (["show", "digits", "--split", "tst"], "did you mean 'test'"),
         (["show", "digits", "--out", "x.gif"], "neither .png nor .svg"),
         (["show", "digits", "-n", "0"], "greater than or equal to 1"),

@@ -106,10 +106,26 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
         (("fit", "digit", "-o", "m"), 2, "did you mean 'digits'?"),
         (("fit", "none.csv", "-o", "m"), 2, "there is no none.csv"),
         (("model", "export", "{model}", "-o", "m.pb"), 2, "m.pb: a model is exported to .onnx, or to .pt2"),
+        (("model", "embed", "{model}", "{good}", "-o", "no/v.npy"), 1, "cannot write no/v.npy: No such file"),
+        (("predict", "{model}", "{good}", "-o", "no/a.csv"), 1, "cannot write no/a.csv: No such file"),
+        (
+            ("fit", "digits", "-o", "file", "--scale", "smoke"),
+            1,
+            "a file is in the way; choose another place",
+        ),
     ],
 )
 def test_mistakes_get_one_line(spt, folder, monkeypatch, tmp_path, arguments, code, said):
     monkeypatch.chdir(tmp_path)
-    given = [folder / "model" if argument == "{model}" else argument for argument in arguments]
-    found, _, err = spt(*given)
+    (tmp_path / "file").write_text("")
+    paths = {"{model}": folder / "model", "{good}": folder / "good.csv"}
+    found, _, err = spt(*(paths.get(argument, argument) for argument in arguments))
     assert found == code and said in err
+    assert "started" not in err  # no model is trained that has no place
+
+
+def test_a_warning_is_a_line_without_our_code(spt, folder, tmp_path):
+    np.save(tmp_path / "long.npy", np.ones((2, 2 * POSITIONS)))
+    code, _, err = spt("predict", folder / "model", tmp_path / "long.npy", "-o", tmp_path / "a.csv")
+    assert code == 0
+    assert err.startswith("note: 2 of 2 sequences are cut to the 24 positions") and ".py" not in err

@@ -243,3 +243,27 @@ def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tm
     assert spt(tmp_path / "My Own.csv") == 2
     assert "--yes replaces them" in capsys.readouterr().err
     assert spt(tmp_path / "My Own.csv", "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "flags", "said"),
+    [
+        ("[0, 1]", (), "say --target sets, or --target positions"),
+        ("[0, 1]", ("--target", "positions"), "one class per position"),
+        ("1.5", (), "a real number per sequence"),
+        ("1", (), "one class per sequence"),
+    ],
+)
+def test_a_dry_run_says_what_is_predicted_or_why_it_cannot_be(tmp_path, capsys, home, label, flags, said):
+    rows = "".join(f'{{"x": [0.5, {i}.5], "y": {label}}}\n' for i in range(9))
+    (tmp_path / "t.jsonl").write_text(rows)
+    code = spt(tmp_path / "t.jsonl", "--label", "y", "--dry-run", *flags)
+    printed = capsys.readouterr()
+    assert said in " ".join((printed.out + printed.err).split())
+    assert code == (2 if said.startswith("say") else 0)
+
+
+def test_copies_of_two_sequences_are_too_few(tmp_path, capsys, home):
+    (tmp_path / "t.csv").write_text("text,label\n" + "aba,f\nbab,m\n" * 30)
+    assert spt(tmp_path / "t.csv", "--label", "label") == 2
+    assert "2 different sequences with a label cannot fill three splits" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegress
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings
 from selfpretrain.estimators import predictor as predicting
+from selfpretrain.estimators.scores import class_measures
 from selfpretrain.runner import run
 from selfpretrain.runner.plan import estimate
 from selfpretrain.tasks.common.waves import make_waves
@@ -103,6 +105,62 @@ def test_validation_holds_back_whole_groups():
     model = SequenceClassifier(**TOY).fit(X, y, groups=groups)
     train, val = (set(model.task_.load(split).groups.tolist()) for split in ("train", "val"))
     assert val and not train & val
+
+
+def test_groups_may_be_a_list_and_unlabelled_sequences_none_at_all():
+    groups = [f"patient {i // 10}" for i in range(80)]
+    split = SequenceClassifier(**TOY).fit(X, y, groups=groups, X_unlabelled=[])._data
+    held = set(split.whole.groups[split.split == 1].tolist())
+    assert held and not held & set(split.whole.groups[split.split == 0].tolist())
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"mixer": None}, "use 'auto', a name from `spt list mixers`, or a mixer"),
+        ({"objective": 3}, "use 'auto', a name from `spt list objectives`, or None"),
+        ({"device": None}, "use 'auto', 'cpu', 'cuda' or 'cuda:1'"),
+        ({"width": 3.5}, "use a whole number from 1 to 1e+06 or None"),
+        ({"n_members": 1.5}, "use a whole number from 1 to 1000"),
+        ({"n_trials": 1.5}, "use a whole number from 1 to 100 or 'auto'"),
+        ({"validation_fraction": -0.1}, "use a number from 0 to 0.9"),
+        ({"signal": "letters"}, "use 'auto', 'text', 'tokens', 'values'"),
+        ({"label_smoothing": 1}, "use a number from 0 to 0.99"),
+        ({"calibrate": "yes"}, "use True, False"),
+        ({"class_weight": "even"}, "use 'balanced', a dict or None"),
+        ({"class_weight": {"sine": -1}}, "weights must be above 0"),
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_named_with_what_it_takes(setting, said):
+    with pytest.raises(SpecError) as error:
+        SequenceClassifier(**TOY).set_params(**setting).fit(X, y)
+    assert next(iter(setting)) in str(error.value) and said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "signal", "said"),
+    [
+        ([["the", "cat"]], "tokens", "row 0: it holds something that is no number"),
+        (["abc"], "tokens", "row 0: it holds something that is no number"),
+        ([[1, 1 << 30]], "tokens", "row 0: tokens are whole numbers from 0 to 16,777,215"),
+        (["abc", np.ones(3)], "auto", "row 1: it is no text"),
+        ([], "auto", "X holds no sequence"),
+    ],
+    ids=["words", "text", "large", "mixed", "none"],
+)
+def test_sequences_that_cannot_be_read_are_named_in_one_line(bad, signal, said):
+    with pytest.raises(DataError, match=said):
+        inputs.read(bad, signal).sound()
+
+
+def test_text_may_hold_half_a_surrogate_pair():
+    assert inputs.read(["a\ud800"]).sound().lengths.tolist() == [4]
+
+
+def test_weights_below_zero_are_refused():
+    with pytest.raises(ValueError, match="Negative values"):
+        SequenceClassifier(**TOY).fit(X, y, sample_weight=[-1] + [1] * 79)
 
 
 def test_weights_of_examples_and_classes_move_the_answers():
@@ -300,6 +358,17 @@ def test_measures_have_intervals_around_them(model):
     assert sum(hit * share for _, hit, share in curve.bins) == pytest.approx(found["accuracy"].value)
     with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
         model.evaluate(NEW, ["saw"] * 60)
+    with pytest.raises(SpecError, match="requires y to be passed"):
+        model.evaluate(NEW)
+    with pytest.raises(DataError, match="y holds no label"):
+        model.evaluate(NEW, [None] * 60)
+
+
+def test_a_resample_of_one_class_has_no_correlation_and_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = class_measures(np.zeros(3, dtype=np.int64), np.array([[0.9, 0.1]] * 3))
+    assert found["MCC"] == 0.0
 
 
 def test_examples_without_a_label_are_not_scored(model):

@@ -24,8 +24,8 @@ from selfpretrain.tasks.common.waves import make_waves
 
 warnings.simplefilter("ignore")
 X, y = make_waves(24, seed=0)
-kind, mixer, objective, members, path, length = sys.argv[1:]
-settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members))
+kind, mixer, objective, members, path, length, pooling = sys.argv[1:]
+settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members), pooling=pooling)
 y = [len(x) % 2 for x in X]
 if kind == "MultilabelClassifier":
     y = [["odd"] * odd + ["long"] * (len(x) > 30) for odd, x in zip(y, X)]
@@ -59,14 +59,17 @@ for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
 """In a process of its own, because the checks of types in tests take no symbolic lengths."""
 
 
-def exported(*arguments):
+def exported(*arguments, pooling="auto"):
     environment = os.environ | {"ORT_DISABLE_TELEMETRY": "1"}
-    subprocess.run([sys.executable, "-c", SCRIPT, *map(str, arguments)], check=True, env=environment)
+    words = [*map(str, arguments), pooling]
+    subprocess.run([sys.executable, "-c", SCRIPT, *words], check=True, env=environment)
 
 
-@pytest.mark.parametrize("mixer", ["s4d", pytest.param("attention", marks=pytest.mark.slow)])
-def test_torch_export_equals_the_network_at_other_lengths(mixer, tmp_path):
-    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90)
+@pytest.mark.parametrize(
+    ("mixer", "pooling"), [("s4d", "last"), pytest.param("attention", "mean", marks=pytest.mark.slow)]
+)
+def test_torch_export_equals_the_network_at_other_lengths(mixer, pooling, tmp_path):
+    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90, pooling=pooling)
 
 
 @pytest.mark.slow

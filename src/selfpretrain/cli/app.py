@@ -5,7 +5,8 @@ import os
 import shlex
 import shutil
 import traceback
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -91,11 +92,16 @@ def run(arguments: list[str]) -> int:
     try:
         known = [verb for verb in arguments[:1] if verb in VERBS]
         panels = shutil.get_terminal_size().columns >= PANELLED
-        command_line(*known, panels=panels)(arguments or ["--help"], prog_name="spt")
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            command_line(*known, panels=panels)(arguments or ["--help"], prog_name="spt")
     except SystemExit as end:
+        # Typer turns Ctrl-C into this code, without a word.
+        if end.code == Interrupted.exit_code:
+            return _stopped(arguments)
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:
-        return _complain("stopped at once; the same command resumes from the last checkpoint", 130)
+        return _stopped(arguments)
     except SelfPretrainError as error:
         asked = isinstance(error, Interrupted)
         return _complain(
@@ -116,6 +122,22 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
         return f"error: {explain(error)}", SpecError.exit_code
     message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return f"error: unforeseen {message} (SPT_DEBUG=1 shows where)", 1
+
+
+def _stopped(arguments: list[str]) -> int:
+    return _complain(f"stopped at once; to go on: spt {shlex.join(arguments)}", Interrupted.exit_code)
+
+
+def _note(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: Any = None,
+) -> None:
+    """Print a warning as one line, without the line of our code that it comes from."""
+    Console(stderr=True).print(Text(f"note: {message}"), soft_wrap=True)
 
 
 def _complain(line: str, code: int) -> int:

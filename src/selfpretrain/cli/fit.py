@@ -79,7 +79,7 @@ def fit(
         "verbose": not quiet,
     }
     with show_progress(quiet):
-        estimator = files.fit(data, options, settings)
+        estimator = files.fit(data, options, settings, output)
     folder = estimator.save(output)
     if estimator.kept_:
         typer.echo(estimator.kept_)

@@ -225,7 +225,7 @@ class LabelColumn:
         encoded = labels.dictionary_encode()
         words = encoded.dictionary.to_pylist()
         index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        if self.target == "reals" or (self.target == "auto" and _look_real(words)):
+        if self.target == "reals" or (self.target == "auto" and look_real(words)):
             return self._numbers(words, index, where), ()
         if len(words) > MOST_CLASSES:
             raise DataError(
@@ -267,7 +267,7 @@ class LabelColumn:
         return np.array([*values, np.nan])[index].astype(np.float32)
 
 
-def _look_real(words: list[str]) -> bool:
+def look_real(words: list[str]) -> bool:
     """Return whether most of the distinct labels are numbers that cannot be classes."""
     values = [float(word) for word in words if PLAIN.fullmatch(word)]
     if 2 * len(values) <= len(words):
@@ -463,7 +463,7 @@ def weights_of(
         balanced: the weights for "balanced".
 
     Raises:
-        SpecError: if a weight is given for a label that is not a class.
+        SpecError: if a weight is given for a label that is not a class, or is not positive.
     """
     if wanted is None:
         return ()
@@ -472,6 +472,9 @@ def weights_of(
     unknown = [label for label in wanted if label not in list(classes)]
     if unknown:
         raise SpecError(f"class_weight names {unknown[0]!r}, which is not a class of y")
+    wrong = {label: weight for label, weight in wanted.items() if not weight > 0}
+    if wrong:
+        raise SpecError(f"class_weight={wrong!r} is not offered; weights must be above 0")
     return tuple(float(wanted.get(label, 1.0)) for label in classes)
 
 

@@ -25,7 +25,7 @@ from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
-from ..errors import SpecError, StageFailed
+from ..errors import DataError, SpecError, StageFailed
 from ..registry import name_of
 from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
@@ -99,6 +99,7 @@ class SequenceEstimator(EstimatorSettings):
             sample_weight: (n,) weight of each example in the finetuning loss.
             X_unlabelled: more sequences without labels, for pretraining only.
         """
+        check_settings(self.get_params(deep=False))
         self._train(self._as_task(X, y, groups, sample_weight, X_unlabelled))
         return self
 
@@ -289,12 +290,20 @@ class SequenceEstimator(EstimatorSettings):
         """Adjust the predictor after training, e.g. calibrate it on the val split."""
 
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Return true labels, outputs and groups of the labelled examples; of a task, on its test split."""
+        """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
+
+        Raises:
+            DataError: if no example has a label.
+        """
+        if self._predicts and not isinstance(X, str | Task):
+            refuse_missing(y, type(self).__name__)
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
         known = Annotations(y_true).labelled
+        if not known.any():
+            raise DataError("y holds no label; there is nothing to evaluate")
         return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]
 
     # From X to sequences.
@@ -358,9 +367,11 @@ class SequenceEstimator(EstimatorSettings):
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_consistent_length(found.rows, targets, groups)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, targets)
-        annotations = Annotations(targets, groups, weights)
-        if X_unlabelled is not None:
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, targets, ensure_non_negative=True)
+        annotations = Annotations(targets, None if groups is None else np.asarray(groups), weights)
+        if X_unlabelled is not None and len(X_unlabelled):
             found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
             annotations = annotations.extended(len(found.rows))
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
@@ -396,7 +407,6 @@ class SequenceEstimator(EstimatorSettings):
     # From a task to networks.
 
     def _train(self, task: Task) -> None:
-        check_settings(self.get_params(deep=False))
         start = time.monotonic()
         seconds = 60 * (self.time_limit or MINUTES)
         workspace = self._workspace()

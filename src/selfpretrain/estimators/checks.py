@@ -6,7 +6,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ..errors import SpecError
-from ..mixers.base import Positions
+from ..mixers.base import Mixer, Positions
 from ..objectives.common.heads import Pooling
 from ..training.recipe import Precision
 from .inputs import Kind
@@ -37,35 +37,54 @@ RANGES = {
     "patience": (0, 1e6),
     "n_members": (1, 1000),
     "time_limit": (1e-6, 1e6),
+    "label_smoothing": (0, 0.99),
 }
 """Setting -> smallest and largest number that it takes."""
 NONE = ("width", "depth", "mask_rate", "lr", "pretrain_lr", "epochs", "pretrain_epochs", "time_limit")
 """Settings that may be None."""
 AUTO = ("finetune_lr", "batch_size", "n_trials", "patience")
 """Numbers that may be "auto"."""
-SIGNS = (True, False, "auto")
+WHOLE = ("width", "depth", "batch_size", "n_trials", "patience", "n_members")
+"""Numbers that must be whole."""
+FLAGS = {"signs": (True, False, "auto"), "calibrate": (True, False)}
+"""Setting -> values that it takes, of those that switch something on or off."""
+KINDS: dict[str, tuple[Any, str]] = {
+    "mixer": (str | Mixer, "'auto', a name from `spt list mixers`, or a mixer"),
+    "objective": (str | None, "'auto', a name from `spt list objectives`, or None"),
+    "device": (str, "'auto', 'cpu', 'cuda' or 'cuda:1'"),
+}
+"""Setting -> types that it takes, and what they are."""
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Check the values of settings; mixer and objective are checked when they are looked up.
+    """Check the values of settings; names of mixers and objectives are checked when they are looked up.
 
     Raises:
         SpecError: naming a setting with a wrong value, and what it takes.
     """
-    for name, words in WORDS.items():
-        value = settings[name]
-        if value not in words:
-            raise SpecError(f"{name}={value!r} is not offered; use {_listed(words)}")
-    if settings["signs"] not in SIGNS:
-        raise SpecError(f"signs={settings['signs']!r} is not offered; use {_listed(SIGNS)}")
+    for name, words in (WORDS | FLAGS).items():
+        if name in settings and settings[name] not in words:
+            raise SpecError(f"{name}={settings[name]!r} is not offered; use {_listed(words)}")
+    for name, (kinds, said) in KINDS.items():
+        if not isinstance(settings[name], kinds):
+            raise SpecError(f"{name}={settings[name]!r} is not offered; use {said}")
+    weights = settings.get("class_weight")
+    if not (isinstance(weights, Mapping) or weights in (None, "balanced")):
+        raise SpecError(f"class_weight={weights!r} is not offered; use 'balanced', a dict or None")
     for name, (low, high) in RANGES.items():
-        value = settings[name]
-        if (value is None and name in NONE) or (value == "auto" and name in AUTO):
-            continue
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not number or not low <= value <= high:
-            other = " or 'auto'" if name in AUTO else " or None" if name in NONE else ""
-            raise SpecError(f"{name}={value!r} is not offered; use a number from {low:g} to {high:g}{other}")
+        if name in settings:
+            _check_number(name, settings[name], low, high)
+
+
+def _check_number(name: str, value: Any, low: int | float, high: int | float) -> None:
+    if (value is None and name in NONE) or (value == "auto" and name in AUTO):
+        return
+    kinds = int | np.integer if name in WHOLE else int | float | np.number
+    number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not number or not low <= value <= high:
+        kind = "whole number" if name in WHOLE else "number"
+        other = " or 'auto'" if name in AUTO else " or None" if name in NONE else ""
+        raise SpecError(f"{name}={value!r} is not offered; use a {kind} from {low:g} to {high:g}{other}")
 
 
 def _listed(words: tuple[Any, ...]) -> str:

@@ -97,7 +97,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         refuse_missing(y, type(self).__name__)
         targets, self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
-            one = f"one class, {self.classes_[0]!r}" if len(self.classes_) else "no label"
+            one = f"one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "no label"
             raise SpecError(f"y holds {one}; there must be two classes or more to tell apart")
         return targets, Classes(tuple(map(str, self.classes_)))
 

@@ -24,7 +24,7 @@ from ..errors import SelfPretrainError, SpecError
 from ..mixers.common.convolution import Convolution
 from ..objectives.common.heads import pool_features
 from ..registry import name_of
-from ..system.files import explain_errors, replace_file
+from ..system.files import explain_output_errors, replace_file
 from ..training.model import Network
 from .predictor import Predictor
 
@@ -92,7 +92,7 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
     try:
         program = _program(Exported(predictor, longest), form, longest)
-        with explain_errors(path), replace_file(path) as temporary:
+        with explain_output_errors(path), replace_file(path) as temporary:
             exported = _write(program, path.suffix, temporary)
     except SelfPretrainError:
         raise

@@ -25,29 +25,38 @@ from .base import SequenceEstimator
 from .in_memory import in_memory_task
 from .inputs import BYTES, Sequences, complaint
 from .models import KINDS
+from .persistence import make_folder
 from .predictor import ESTIMATORS
 
 
-def fit(origin: str, options: ImportOptions, settings: Mapping[str, Any]) -> SequenceEstimator:
+def fit(
+    origin: str, options: ImportOptions, settings: Mapping[str, Any], folder: Path | None = None
+) -> SequenceEstimator:
     """Train an estimator on a task or a file, and store its scores on the held-out test split.
 
     Args:
         origin: name of a task, path of a file or folder, or hf:OWNER/NAME.
+        folder: created before training, so that a model is not lost for want of a place to save it.
 
     Raises:
         DataError: if the data cannot be used.
+        StoreError: if the folder cannot be created.
     """
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
+        plan = None
         task = load_task(origin)
-        estimator = _estimator(task.form, settings).fit(task)
     else:
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
         task = in_memory_task(data)
-        estimator = _estimator(task.form, settings).fit(task)
+    estimator = _estimator(task.form, settings)
+    if folder is not None:
+        make_folder(folder)
+    estimator.fit(task)
+    if plan is not None:
         estimator.data_facts_ |= {"source": origin}
         estimator.reading_ = layout_of(plan.source, plan.options)
     estimator.note_scores(task)
@@ -222,7 +231,7 @@ def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: boo
     if skip_bad:
         columns["problem"] = [found.wrong.get(row, "") for row in range(found.given)]
     with (
-        files.explain_errors(out),
+        files.explain_output_errors(out),
         files.replace_file(out) as temporary,
         temporary.open("w", newline="") as file,
     ):

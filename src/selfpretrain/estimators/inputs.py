@@ -23,6 +23,7 @@ MOST_TOKENS = 1 << 24
 NAMED = 3
 """Most rows named in an error message."""
 NOTHING = "there is no sequence"
+NO_NUMBER = "it holds something that is no number"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Sequences:
             flat = self.flat
             with np.errstate(invalid="ignore"):
                 bad = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
-            found = self.take(~_owners(bad, self.lengths), "tokens are whole numbers from 0")
+            why = f"tokens are whole numbers from 0 to {MOST_TOKENS - 1:,}"
+            found = self.take(~_owners(bad, self.lengths), why)
             found = replace(found, flat=found.flat.astype(np.int32))
             return found.take(found.lengths > 0, NOTHING)
         with np.errstate(over="ignore"):
@@ -158,8 +160,14 @@ def _is_row(row: Any) -> bool:
 
 
 def read(X: Any, kind: Kind = "auto") -> Sequences:
-    """Read sequences from a list (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array."""
+    """Read sequences from a list (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array.
+
+    Raises:
+        DataError: if there is none.
+    """
     rows = X if isinstance(X, np.ndarray) else list(X)
+    if not len(rows):
+        raise DataError("X holds no sequence")
     if isinstance(rows, np.ndarray):
         return _dense(rows, kind)
     if kind == "text" or (kind == "auto" and any(isinstance(row, str | bytes) for row in rows)):
@@ -168,9 +176,9 @@ def read(X: Any, kind: Kind = "auto") -> Sequences:
 
 
 def _text(rows: list[Any]) -> Sequences:
-    coded = [row.encode() if isinstance(row, str) else row for row in rows]
+    coded = [row.encode(errors="surrogatepass") if isinstance(row, str) else row for row in rows]
     wrong = {i: "it is no text" for i, row in enumerate(coded) if not isinstance(row, bytes | None)}
-    wrong |= {i: NOTHING for i, row in enumerate(coded) if row is None or row == b""}
+    wrong |= {i: NOTHING for i, row in enumerate(coded) if i not in wrong and not row}
     good = [i for i in range(len(coded)) if i not in wrong]
     flat = np.frombuffer(b"".join(coded[i] for i in good), np.uint8).copy()
     lengths = np.array([len(coded[i]) for i in good], dtype=np.int64)
@@ -204,7 +212,9 @@ def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
     try:
         array = np.asarray(row, dtype=None if kind == "tokens" else np.float64)
     except (TypeError, ValueError):
-        return None, "it holds something that is no number"
+        return None, NO_NUMBER
+    if array.dtype.kind not in "biuf":
+        return None, NO_NUMBER
     if array.size == 0:
         return None, NOTHING
     if array.ndim not in (1, 2) or (kind == "tokens" and array.ndim != 1):

@@ -25,7 +25,7 @@ from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
 from ..runner.workspace import Workspace
-from ..system.files import FORMAT, Json, damaged_message, read_json, write_text
+from ..system.files import FORMAT, Json, damaged_message, explain_output_errors, read_json, write_text
 from ..training.model import Model, Network
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
@@ -73,7 +73,7 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
         SpecError: if its labels are of a type that JSON cannot hold.
         StoreError: if the folder cannot be written.
     """
-    place = RunDir.make(Path(folder))
+    place = RunDir(make_folder(folder))
     tensors = {
         f"{i}.{name}": tensor.cpu()
         for i, network in enumerate(estimator.predictor_.networks)
@@ -89,6 +89,17 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
         bins = tuple((confidence, accuracy, share) for confidence, accuracy, share in curve["bins"])
         write_text(place.path / "reliability.svg", Reliability(bins).picture())
     return place.path
+
+
+def make_folder(folder: str | Path) -> Path:
+    """Create the folder of a model if needed, and return its path.
+
+    Raises:
+        StoreError: if it cannot be created.
+    """
+    with explain_output_errors(Path(folder)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder)
 
 
 def _content(estimator: FittedEstimator) -> Json:

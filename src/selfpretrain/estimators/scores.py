@@ -37,7 +37,7 @@ def class_measures(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, f
         "accuracy": metrics.accuracy_score(y_true, y_pred),
         "balanced accuracy": metrics.recall_score(y_true, y_pred, average="macro", labels=np.unique(y_true)),
         "macro F1": metrics.f1_score(y_true, y_pred, average="macro", zero_division=0),
-        "MCC": metrics.matthews_corrcoef(y_true, y_pred),
+        "MCC": _matthews(y_true, y_pred),
         "log loss": metrics.log_loss(y_true, probabilities, labels=np.arange(n_classes)),
         "ECE": Reliability.of(y_true, probabilities).error,
     }
@@ -47,6 +47,13 @@ def class_measures(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, f
     found["AUROC"] = _mean(metrics.roc_auc_score(*pair) for pair in pairs)
     found["average precision"] = _mean(metrics.average_precision_score(*pair) for pair in pairs)
     return {name: float(value) for name, value in found.items()}
+
+
+def _matthews(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+    """Return Matthews' correlation coefficient; 0 where there is one class, of which scikit-learn warns."""
+    if len(np.union1d(y_true, y_pred)) < 2:
+        return 0.0
+    return float(metrics.matthews_corrcoef(y_true, y_pred))
 
 
 def real_measures(y_true: np.ndarray, y_pred: np.ndarray) -> dict[str, float]:

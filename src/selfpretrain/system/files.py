@@ -211,6 +211,11 @@ def explain_errors(
         raise error_type(f"cannot {action} {path}: there is not enough memory") from error
 
 
+def explain_output_errors(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Return ``explain_errors`` for writing to a path that the user has named as the output."""
+    return explain_errors(path, alternative="choose another place for it", reassurance="")
+
+
 def _error_message(path: Path, error: OSError, action: str, alternative: str, reassurance: str) -> str:
     code = error.errno or 0
     known = {

@@ -143,6 +143,12 @@ class SetBuilder:
         groups = columns.get("groups")
         labels = self.labels.encode(lengths, self.source.name)
         strata = labels.strata
+        different = len(np.unique(columns["equal"][strata >= 0]))
+        if different < len(SPLITS):
+            raise DataError(
+                f"{different} different sequences with a label cannot fill three splits, and equal ones are "
+                f"never in two; give more examples"
+            )
         split, notes = assign_splits(
             strata, groups, columns.get("split"), columns["equal"], self.options.split_seed
         )

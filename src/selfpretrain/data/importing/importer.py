@@ -13,6 +13,7 @@ from ...errors import DataError, join_names, nearest
 from ...registry import names
 from ...system.events import report_progress
 from .. import paths
+from ..labels import LabelColumn, look_real
 from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
@@ -25,6 +26,13 @@ from .source import Part, Source, is_list, readable
 from .tables import SUFFIXES, Table, open_table
 
 HUB = "hf:"
+TARGETS = {
+    "classes": "one class per sequence",
+    "reals": "a real number per sequence",
+    "sets": "several classes per sequence, or none",
+    "positions": "one class per position",
+}
+"""Kind of target -> what is predicted."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,17 @@ class ImportPlan:
         if first is None:
             raise DataError(f"{self.origin} holds no sequence")
         lengths = first.lengths
-        labels = first.columns["label"]
+        column = LabelColumn(self.options.target, self.options.label or "label")
+        labels = column.separate(first, self.source.name).columns["label"]
         labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
         found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
             found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
+        target = self.options.target
+        if target == "auto":
+            target = "reals" if look_real(labels) else "classes"
+        found["target"] = TARGETS[target]
         found["labels"] = join_names(sorted(labels), 40)
         return self.source.facts | found | self.source.facts  # those of the source win, in first place
 

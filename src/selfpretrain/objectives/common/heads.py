@@ -87,7 +87,8 @@ def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tenso
     if padding_mask is None:
         return _pool_unpadded(x, pooling)
     if pooling == "last":
-        return x[torch.arange(len(x), device=x.device), padding_mask.sum(1) - 1]
+        # Not len(x), which torch.export takes as a constant.
+        return x[torch.arange(x.shape[0], device=x.device), padding_mask.sum(1) - 1]
     if pooling == "max":
         return x.masked_fill(~padding_mask[..., None], -torch.inf).amax(1)
     real = padding_mask[..., None].to(x.dtype)
