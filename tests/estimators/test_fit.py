@@ -62,7 +62,7 @@ def small():
         ("signs", "yes", "True, False, 'auto'"),
         ("finetune_lr", "low", "a number from 1e-09 to 1000 or 'auto'"),
         ("mask_rate", 1.5, "a number from 1e-06 to 1 or None"),
-        ("n_members", 0, "a number from 1 to 1000"),
+        ("n_members", 0, "a whole number from 1 to 1000"),
         ("objective", "maskd", "did you mean 'masked'"),
     ],
 )
