@@ -89,6 +89,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--dry-run", "--track", "jsnl"], "did you mean 'jsonl'"),
         (["compare", "--measure"], "add --dry-run"),
         (["compare", "--with", "gpus=1"], "--with is for the executor that --executor names"),
+        (["compare", "--task", "digits,digits"], "task 'digits' is given twice; name every task once"),
         (["study", "coser-table-4", "--gpu", "a100"], "add --dry-run"),
         (["compare", "--objective", "maskd"], "did you mean 'masked'"),
         (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
