@@ -10,7 +10,7 @@ from typing import Any
 from .config import amended, to_dict
 from .errors import SpecError
 from .mixers.base import Mixer
-from .registry import find, resolve
+from .registry import find, name_of, resolve
 from .report.results import ExperimentResults
 from .report.sequential import Looks, parse_seeds
 from .runner.experiment import Experiment
@@ -176,6 +176,8 @@ def comparison(
         raise SpecError(f"task.augment={augment}: use true or false")
     named = task if isinstance(task, tuple) else (task,)
     tasks = [amended(resolve("tasks", each), of_task) for each in named]
+    if twice := [each for i, each in enumerate(tasks) if each in tasks[:i]]:
+        raise SpecError(f"task {name_of(twice[0])!r} is given twice; name every task once")
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     parts = tuple(

@@ -64,6 +64,7 @@ def find(shelf: str, name: str) -> Any:
 
     Raises:
         UnknownName: if there is no such object; the message suggests the nearest name.
+        SpecError: if the object of another package is not one for this shelf.
     """
     if ":" in name:
         return _find_outside(shelf, name)
@@ -115,10 +116,15 @@ def name_of(obj: object) -> str:
 
 
 def _find_outside(shelf: str, name: str) -> Any:
-    if shelf not in ADAPTERS:
-        return import_attribute(name)
-    module, function = ADAPTERS[shelf]
-    return getattr(importlib.import_module(f"{module_of(shelf)}.{module}"), function)(name)
+    if shelf in ADAPTERS:
+        module, function = ADAPTERS[shelf]
+        return getattr(importlib.import_module(f"{module_of(shelf)}.{module}"), function)(name)
+    found = import_attribute(name)
+    kind = SHELVES[shelf].capitalize()
+    base = getattr(importlib.import_module(f"{module_of(shelf)}.base"), kind)
+    if not callable(found) or (isinstance(found, type) and not issubclass(found, base)):
+        raise SpecError(f"{name} is no {SHELVES[shelf]}: name a class that extends {base.__module__}.{kind}")
+    return found
 
 
 def import_attribute(name: str) -> Any:

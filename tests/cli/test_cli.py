@@ -82,6 +82,15 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--task", "digts"], "did you mean 'digits'"),
         (["compare", "--mixers", "atention"], "did you mean 'attention'"),
         (["compare", "--mixers", "nobody.knows:Mixer"], "cannot import"),
+        (["compare", "--task", "toys:Careless"], "toys:Careless is no task: name a class that extends"),
+        (["compare", "--task", "toys:os"], "toys:os is no task: name a class that extends"),
+        (["study", "toys:Majority"], "toys:Majority is no study: name a class that extends"),
+        (["compare", "--dry-run", "--executor", "serail"], "did you mean 'serial'"),
+        (["compare", "--dry-run", "--track", "jsnl"], "did you mean 'jsonl'"),
+        (["compare", "--measure"], "add --dry-run"),
+        (["compare", "--with", "gpus=1"], "--with is for the executor that --executor names"),
+        (["compare", "--task", "digits,digits"], "task 'digits' is given twice; name every task once"),
+        (["study", "coser-table-4", "--gpu", "a100"], "add --dry-run"),
         (["compare", "--objective", "maskd"], "did you mean 'masked'"),
         (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
         (["compare", "--scale", "paper"], "no printed recipe"),
@@ -111,8 +120,10 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["run", "broken.json"], "damaged"),
         (["run", "foreign.json"], "comes from outside"),
         (["run", "other.json"], "does not hold a recipe"),
-        (["report", "empty"], "empty"),
         (["report", "missing"], "missing"),
+        (["report", "empty"], "spt compare --task TASK"),
+        (["runs", "gc", "missing"], "there is no directory missing"),
+        (["schema", "--output", "file/missing"], "cannot write file/missing"),
         (["compare", "--seeds", "0"], "write a number of at least 1"),
         (["compare", "--seeds", "4..99"], "at most, such as 4..12"),
         (["study", "amos-table-8", "--seeds", "4..99"], "at most, such as 4..12"),
@@ -138,7 +149,7 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
     err = " ".join(capsys.readouterr().err.split())
     assert said in err
     assert "Traceback" not in err
-    assert code == (1 if arguments[-1] in ("file", "broken.json", "empty", "missing") else 2)
+    assert code == (1 if arguments[-1] in ("file", "file/missing", "broken.json", "empty", "missing") else 2)
 
 
 def test_ctrl_c_is_answered_with_how_to_go_on(spt, monkeypatch):

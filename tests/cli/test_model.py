@@ -95,7 +95,7 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
     (ours,) = [r for r in results if len(r["recipe"]["stages"]) == 2]
     assert model.score("digits") == ours["scores"]["test"]["accuracy"]
     code, _, err = spt(*take, "SPS")
-    assert code == 2 and "did you mean 'digits: attention/SPT, seed 0'" in err
+    assert code == 2 and "no cell attention/SPS, seed 0; did you mean 'digits: attention/SPT, seed 0'" in err
 
 
 @pytest.mark.parametrize(

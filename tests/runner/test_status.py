@@ -67,8 +67,12 @@ def test_only_what_no_study_refers_to_is_deleted(workspace, capsys):
         said = capsys.readouterr().out
         assert free.name in said
         assert held.name not in said
+        assert " MB; --delete deletes them\n" in said
         assert {path.name for path in runs.glob("stages/*")} == before
         assert run(["runs", "gc", str(runs), "--delete"]) == 0
+        assert " MB deleted\n" in capsys.readouterr().out
+        assert run(["runs", "gc", str(runs)]) == 0
+        assert capsys.readouterr().out == "0 stages, 0.0 MB\n", "there is nothing to delete"
     assert before - {path.name for path in runs.glob("stages/*")} == {free.name}
     (next(runs.glob("compare-*")) / "study.json").write_text("{")
     assert run(["runs", "gc", str(runs), "--delete"]) == 1

@@ -110,3 +110,4 @@ def greedy(width, vocab, classes):
 
 
 NUMBER = 3
+MODULE = nn.Linear(8, 8)

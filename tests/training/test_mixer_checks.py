@@ -88,7 +88,9 @@ def test_a_look_ahead_is_found_where_it_is_forbidden():
 
 def test_outputs_of_single_precision_that_are_no_numbers_and_noise():
     assert failed(Faulty("single"), causal=True) == [], "single precision inside is no fault"
-    assert {"causality", "padding content", "gradients"} <= set(failed(Faulty("nan"), causal=True))
+    found = check(Faulty("nan"), LayerContext(WIDTH, LENGTH, causal=True))
+    assert found.failures == ["length limit: the outputs are not finite"], "and nothing else is blamed"
+    assert found.objectives == ()
     assert "evaluation determinism" in failed(Faulty("noise"))
 
 
@@ -169,6 +171,11 @@ def test_the_command_probes_every_form_and_plain_modules(capsys):
     assert (code, "cannot be built" in said.err) == (2, True)
     code, said = check_command(capsys, "contract_toys:TABLE")
     assert code == 2
+
+
+def test_a_layer_that_does_not_run_is_not_measured(capsys):
+    assert app.run(["check", "own_networks:narrow", "--length", "20", "--lengths", "32", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["readings"] == []
 
 
 def test_the_command_measures(capsys):

@@ -19,6 +19,7 @@ import typer
 
 from ..data.importing import Kind, MissingPolicy, TargetKind
 from ..errors import SpecError, nearest
+from ..registry import find
 
 if TYPE_CHECKING:
     from ..runner.workspace import Workspace
@@ -158,7 +159,19 @@ class RunFlags:
     quiet: Quiet = False
 
     def workspace(self) -> "Workspace":
-        """Return the workspace of these options, see ``workspace_of``."""
+        """Return the workspace of these options, see ``workspace_of``.
+
+        Raises:
+            SpecError: if there is no such executor or tracker, or a flag lacks the one that it belongs to.
+        """
+        if self.measure and not self.dry_run:
+            raise SpecError("--measure is about the forecast of --dry-run; add --dry-run, or leave it out")
+        if self.executor_settings and self.executor == "auto":
+            raise SpecError("--with is for the executor that --executor names; name one, or leave it out")
+        if self.executor != "auto":
+            find("executors", self.executor)
+        for tracker in self.track or ():
+            find("trackers", tracker)
         here = workspace_of(self.runs, self.device, self.jobs, self.quiet)
         return dataclasses.replace(
             here,

@@ -70,5 +70,5 @@ def gc(
         say(f"{of_stage / 1e6:9.1f} MB  {stage.path.name}")
         size += of_stage
         count += 1
-    what = "deleted" if delete else "; --delete deletes them"
-    Console().print(f"{count} stages, {size / 1e6:.1f} MB {what}")
+    what = " deleted" if delete else "; --delete deletes them" if count else ""
+    Console().print(f"{count} stages, {size / 1e6:.1f} MB{what}")

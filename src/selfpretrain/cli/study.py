@@ -64,6 +64,8 @@ def study(
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = flags.assignments(settings)
+    if gpu and not run.dry_run:
+        raise SpecError("--gpu is about the forecast of --dry-run; add --dry-run, or leave it out")
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()

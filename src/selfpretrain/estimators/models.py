@@ -83,6 +83,6 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     if len(matches) > 1:
         raise SpecError(f"several tasks have {row}/{column}; give --task")
     if not matches:
-        wanted = f"{name}: {row}/{column}, seed {seed}"
+        wanted = f"{name}: " * bool(name) + f"{row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {wanted}{nearest(wanted, cells)}")
     return next(iter(matches.values())).stages[-1]

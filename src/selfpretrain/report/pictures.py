@@ -103,9 +103,9 @@ def save(analysis: Analysis, kind: str, look: str, folder: Path) -> list[Path]:
     Raises:
         SpecError: if there is no such kind or look, or nothing to draw.
     """
-    for name, known in ((kind, KINDS), (look, style.LOOKS)):
+    for what, name, known in (("kind", kind, KINDS), ("style", look, style.LOOKS)):
         if name not in known:
-            raise SpecError(f"pictures know no {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+            raise SpecError(f"there is no {what} of figure {name!r}{nearest(name, known)}")
     found = KINDS[kind](analysis)
     if not found:
         there = [name for name, made in KINDS.items() if made(analysis)]

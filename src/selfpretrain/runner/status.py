@@ -29,8 +29,7 @@ def statuses(runs: Path) -> list[StageStatus]:
     Raises:
         StoreError: if there is no such folder, or a study cannot be read.
     """
-    if not runs.is_dir():
-        raise StoreError(f"there is no directory {runs}; give a directory of runs")
+    _check_folder(runs)
     begun = {RunDir(path).name for path in (runs / "stages").glob("*")}
     return [_status(RunDir(runs / "stages" / name)) for name in sorted(referenced_stages(runs) | begun)]
 
@@ -46,12 +45,18 @@ def unused_stages(runs: Path) -> list[tuple[RunDir, int]]:
     """Return stages and attempts that no study refers to and no process is running, with their size in bytes.
 
     Raises:
-        StoreError: if a study cannot be read, so that its stages are unknown.
+        StoreError: if there is no such folder, or a study cannot be read, so that its stages are unknown.
     """
+    _check_folder(runs)
     referenced = referenced_stages(runs)
     stages = (RunDir(path) for path in sorted((runs / "stages").glob("*")))
     unreferenced = (stage for stage in stages if stage.name not in referenced and not stage.stage.is_running)
     return [(stage, sum(path.stat().st_size for path in stage.path.iterdir())) for stage in unreferenced]
+
+
+def _check_folder(runs: Path) -> None:
+    if not runs.is_dir():
+        raise StoreError(f"there is no directory {runs}; give a directory of runs")
 
 
 def delete(stages: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]:

@@ -81,12 +81,16 @@ class Check:
         return [f"{probe.name}: {probe.said}" for probe in self.probes if probe.result == "fails"]
 
     @property
+    def passed(self) -> list[str]:
+        """Names of the probes that passed; none if the layer does not run."""
+        return [probe.name for probe in self.probes if probe.result == "ok"]
+
+    @property
     def objectives(self) -> tuple[str, ...]:
         """Pretraining objectives that suit the mixer: masked if it runs, causal if no future leaks."""
         if not self.denoises:
             return ()
-        passed = [probe.name for probe in self.probes if probe.result == "ok"]
-        return ("masked",) * bool(passed) + ("causal",) * ("causality" in passed)
+        return ("masked",) * bool(self.passed) + ("causal",) * ("causality" in self.passed)
 
 
 def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None) -> Check:
@@ -102,7 +106,7 @@ def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None)
         torch.manual_seed(0)
         layer = _layer(mixer, place)
         parameters = sum(p.numel() for p in layer.module.parameters())
-        first_pass = _try_probe("length limit", lambda _: layer(layer.draw()), layer)
+        first_pass = _try_probe("length limit", _first_pass, layer)
         if first_pass.result == "fails":
             rest = [Probe(name, "not applicable", "the layer does not run") for name in names or PROBES]
             probes = (first_pass, *(probe for probe in rest if probe.name != first_pass.name))
@@ -232,6 +236,11 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
         pass
     module.float()
     return replace(subject, dtype=torch.float32)
+
+
+def _first_pass(subject: _Subject) -> None:
+    if not subject(subject.draw()).isfinite().all():
+        raise CheckFailed("the outputs are not finite")
 
 
 def _training_copy(subject: _Subject) -> _Subject:

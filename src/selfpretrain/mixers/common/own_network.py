@@ -133,9 +133,10 @@ def mixer_of(name: str) -> Callable[[], Mixer]:
     thing = import_attribute(name)
     if isinstance(thing, type) and issubclass(thing, Mixer):
         return thing
-    if not callable(thing):
+    if isinstance(thing, nn.Module) or not callable(thing):
         raise SpecError(
-            f"{name} is no mixer: it is a {type(thing).__name__}, not a callable that makes a module"
+            f"{name} is no mixer: it is of type {type(thing).__name__}; "
+            "name a class or function that returns a new module"
         )
     return functools.partial(own_mixer, name, thing)
 
