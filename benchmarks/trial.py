@@ -64,7 +64,7 @@ class Visit:
         yield f"spt compare --task {self.name} {self.compare} --json"
         yield "spt report runs"
         if self.predict:
-            yield f"spt fit {self.read} --output model --time-limit 0.5"
+            yield f"spt fit {self.read} --output model --time-limit 30s"
             yield f"spt predict model {self.predict} --output answers.csv"
 
 

@@ -59,8 +59,9 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
 
 @pytest.mark.parametrize("text", ["10", "m", "0s", "-3m", "infh", "nanh", "5d"])
 def test_what_is_no_time_limit(text, capsys):
-    assert app.run([*TOY, "--time-limit", text]) == 2
-    assert "write it as 45s, 30m or 2h" in capsys.readouterr().err
+    for command in (TOY, ["fit", "toys:Majority", "-o", "model"]):
+        assert app.run([*command, "--time-limit", text]) == 2
+        assert "write it as 45s, 30m or 2h" in capsys.readouterr().err
 
 
 def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, expanded
+from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, expanded, seconds_of
 
 app = typer.Typer()
 
@@ -33,7 +33,7 @@ def fit(
     epochs: Annotated[float | None, typer.Option(help="Epochs of finetuning.")] = None,
     pretrain_epochs: Annotated[float | None, typer.Option(help="Epochs of pretraining.")] = None,
     time_limit: Annotated[
-        float | None, typer.Option(help="Maximum training time in minutes; default 10.")
+        str | None, typer.Option(help="Most time that training may take, e.g. 45s, 30m, 2h; default 10m.")
     ] = None,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the ensemble: networks whose predictions are averaged.")
@@ -67,7 +67,7 @@ def fit(
         "scale": scale,
         "epochs": epochs,
         "pretrain_epochs": pretrain_epochs,
-        "time_limit": time_limit,
+        "time_limit": None if time_limit is None else seconds_of(time_limit) / 60,
         "n_members": members,
         "class_weight": "balanced" if balanced else None,
         "calibrate": calibrate,
