@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import SpecError, UnknownName, nearest
+from .errors import SpecError, UnknownName, join_names, nearest
 
 SHELVES = {
     "tasks": "task",
@@ -69,6 +69,8 @@ def find(shelf: str, name: str) -> Any:
     if ":" in name:
         return _find_outside(shelf, name)
     known = names(shelf)
+    if not name.strip():
+        raise UnknownName(f"no {SHELVES[shelf]} is named; there are {join_names(known)}")
     if name in known:
         module = importlib.import_module(f"{module_of(shelf)}.{name.replace('-', '_')}")
         return getattr(module, SHELVES[shelf])
@@ -131,10 +133,13 @@ def import_attribute(name: str) -> Any:
     """Return the object at ``module:attribute``.
 
     Raises:
-        UnknownName: if the module cannot be found, or has no such attribute.
+        UnknownName: if a file is named, the module cannot be found, or it has no such attribute.
         SpecError: if the module fails while being imported.
     """
     module, _, attribute = name.partition(":")
+    if module.endswith(".py") or "/" in module:
+        dotted = ".".join(part for part in module.removesuffix(".py").split("/") if part.strip("."))
+        raise UnknownName(f"{name} names a file; name the module, {dotted}:{attribute}")
     loaded = _import_module(module)
     if attribute not in vars(loaded):
         offered = [key for key in vars(loaded) if not key.startswith("_")]

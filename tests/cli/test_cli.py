@@ -82,6 +82,8 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--task", "digts"], "did you mean 'digits'"),
         (["compare", "--mixers", "atention"], "did you mean 'attention'"),
         (["compare", "--mixers", "nobody.knows:Mixer"], "cannot import"),
+        (["compare", "--mixers", "./mylab/nets.py:Mixer"], "name the module, mylab.nets:Mixer"),
+        (["compare", "--mixers", "attention,"], "no mixer is named; there are"),
         (["compare", "--task", "toys:Careless"], "toys:Careless is no task: name a class that extends"),
         (["compare", "--task", "toys:os"], "toys:os is no task: name a class that extends"),
         (["study", "toys:Majority"], "toys:Majority is no study: name a class that extends"),

@@ -86,7 +86,7 @@ def parse_seeds(seeds: int | str) -> tuple[int, Looks | None]:
         return int(text), None
     found = re.fullmatch(r"([0-9]{1,5})\.\.([0-9]{1,5})", text)
     if found is None:
-        raise SpecError(f"--seeds {text}: write a number of at least 1, auto, or a range such as {AUTO}")
+        raise SpecError(f"--seeds {text}: write a number from 1 to 999,999, auto, or a range such as {AUTO}")
     looks = Looks(int(found[1]), int(found[2]))
     if looks.first >= looks.last or not looks.known:
         firsts = sorted({first for first, _ in _levels()})
