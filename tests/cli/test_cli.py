@@ -126,7 +126,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["report", "empty"], "spt compare --task TASK"),
         (["runs", "gc", "missing"], "there is no directory missing"),
         (["schema", "--output", "file/missing"], "cannot write file/missing"),
-        (["compare", "--seeds", "0"], "write a number of at least 1"),
+        (["compare", "--seeds", "0"], "write a number from 1 to"),
         (["compare", "--seeds", "4..99"], "at most, such as 4..12"),
         (["study", "amos-table-8", "--seeds", "4..99"], "at most, such as 4..12"),
         (["compre"], "Did you mean 'compare'"),
