@@ -95,7 +95,7 @@ def test_a_log_survives_a_kill_and_a_repeat(make, scene):
     again = json.dumps({"kind": "val", "step": 600, "score": 0.5})
     log.write_text(log.read_text() + '{"kind": "val", "st\n' + again + "\n")
     curve = alone(folder).at("attention", "SPT")[0].scored.curve
-    assert len(curve) == 20 and curve[-1] == stage_results.ValidationPoint(600, 0.5)
+    assert len(curve) == 20 and (curve[-1].step, curve[-1].score) == (600, 0.5)
 
 
 def test_broken_predictions(make, scene):
