@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from selfpretrain.errors import ForeignRun, StoreError, UnknownName
-from selfpretrain.report import results, stage_results
+from selfpretrain.report import results
 from selfpretrain.report.analysis import TaskAnalysis, analyse_task
 from selfpretrain.report.caveats import caveats
 from selfpretrain.system.files import read_json, write_json
