@@ -163,10 +163,7 @@ def test_one_s_own_proposes_its_own(signal, rate):
             "classify",
             "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
         ),
-        (
-            f"{HERE}:HERE",
-            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or replaced or spans",
-        ),
+        (f"{HERE}:HERE", "is no objective: name a class that extends selfpretrain.objectives.base.Objective"),
         (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
     ],
 )
