@@ -52,13 +52,13 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of the recipes that `spt run` reads."""
-    from ..system.files import explain_errors
+    from ..system.files import explain_output_errors
     from ..training.schema import json_schema
 
     text = json.dumps(json_schema(), indent=1)
     if output is None:
         typer.echo(text)
     else:
-        with explain_errors(output, alternative="choose another file with --output", reassurance=""):
+        with explain_output_errors(output):
             output.write_text(f"{text}\n", encoding="utf-8")
         typer.echo(f"schema: {output}")

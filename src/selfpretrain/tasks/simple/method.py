@@ -45,7 +45,7 @@ class Method:
         features: returns new features.
         grid: settings of the model, of which the best is chosen on validation.
         candidate: whether ``fit`` tries it.
-        baseline: whether its score stands beside those of networks.
+        baseline: whether reports score it.
         many: whether the baseline is fast enough for many examples.
     """
 
