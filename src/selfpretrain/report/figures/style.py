@@ -128,7 +128,7 @@ def wrapped(label: str, ticks: Sequence[str] = ()) -> str:
 def wrapped_title(title: str, panels: int) -> str:
     """Break the title of one of several panels side by side into lines that fit above it."""
     # Wider letters than the mean, since no title may reach into its neighbour's.
-    letters = int((_legend_room(()) - AXIS) / panels / (1.2 * LOOK.get().letter))
+    letters = int((_legend_room(()) - AXIS) / panels / (1.35 * LOOK.get().letter))
     return textwrap.fill(title, max(letters, 1))
 
 
