@@ -135,6 +135,12 @@ def test_a_missing_label_may_be_none_as_in_fit(labels, names, nothings, random):
             assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
 
 
+def test_texts_and_single_numbers_are_refused():
+    for x, reason in ((["one", "two"], "import texts from a table"), ([1, 2], "x must be an array, or a list")):
+        with pytest.raises(DataError, match=reason):
+            import_arrays("mine", x, ["a", "b"])
+
+
 def test_labels_of_two_kinds_are_refused(random):
     for nothing in (None, NAN):
         with pytest.raises(DataError, match="y mixes kinds of things"):

@@ -148,17 +148,21 @@ def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def join_arrays(x: np.ndarray | Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def join_arrays(x: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
     """Return ``x``, with ``offsets`` if it is a list of arrays (length,) or (length, channels).
 
     Raises:
-        DataError: if the arrays of a list differ in kind or channels.
+        DataError: if the arrays of a list differ in kind or channels, or are texts.
     """
     if isinstance(x, np.ndarray):
         return {"x": x}
+    if any(isinstance(part, str) for part in x):
+        raise DataError(
+            "x holds text; import texts from a table: CSV or JSON lines with a column of texts (import_data)"
+        )
     parts = [np.asarray(part) for part in x]
     shapes = {part.shape[1:] for part in parts}
-    kinds = {part.dtype.kind for part in parts if len(part)}
+    kinds = {part.dtype.kind for part in parts if part.size}
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
         raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
     return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}

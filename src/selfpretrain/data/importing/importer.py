@@ -211,7 +211,7 @@ def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
 
 def import_arrays(
     name: str,
-    x: np.ndarray | Sequence[np.ndarray],
+    x: np.ndarray | Sequence[Any],
     y: Any,
     lengths: Any = None,
     groups: Any = None,
