@@ -240,13 +240,22 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     Raises:
         SpecError: if tuning is requested, or the executor cannot run detached.
     """
+    check_detached(request)
+    experiment = request.experiment()
+    restore_kept(request, experiment, workspace)
+    return detach(experiment, workspace, request.only, request.kept)
+
+
+def check_detached(request: Request) -> None:
+    """Check that a request decides nothing by results, so that its stages can be submitted at once.
+
+    Raises:
+        SpecError: if it does.
+    """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
     if request.looks:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
-    experiment = request.experiment()
-    restore_kept(request, experiment, workspace)
-    return detach(experiment, workspace, request.only, request.kept)
 
 
 def forecast_request(

@@ -136,7 +136,8 @@ def test_a_missing_label_may_be_none_as_in_fit(labels, names, nothings, random):
 
 
 def test_texts_and_single_numbers_are_refused():
-    for x, reason in ((["one", "two"], "import texts from a table"), ([1, 2], "x must be an array, or a list")):
+    refused = ((["one", "two"], "import texts from a table"), ([1, 2], "x must be an array, or a list"))
+    for x, reason in refused:
         with pytest.raises(DataError, match=reason):
             import_arrays("mine", x, ["a", "b"])
 

@@ -380,6 +380,10 @@ def test_examples_without_a_label_are_not_scored(model):
     )
     for name, score in expected.items():
         assert vars(found[name]) == pytest.approx(vars(score), abs=1e-4), name
+    with pytest.raises(
+        DataError, match="12 labels of y are missing; score needs all of them, evaluate does not"
+    ):
+        model.score(NEW, some)
     assert model.confusion(NEW, some).sum() == len(labelled)
     assert sum(hit * share for _, hit, share in model.reliability(NEW, some).bins) == pytest.approx(
         expected["accuracy"].value

@@ -97,6 +97,12 @@ def test_without_its_package_one_line_says_what_to_install(
     assert f'pip install "selfpretrain[{extra}]"' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flags", [["--seeds", "auto"], ["--tune"]])
+def test_a_dry_run_refuses_to_detach_what_a_run_would_not(tmp_path, capsys, flags):
+    assert run([*COMPARE, "--runs", str(tmp_path), *flags, "--detach", "--dry-run"]) == 2
+    assert "run it without --detach" in capsys.readouterr().err
+
+
 def test_detach_needs_an_engine_that_goes_on_alone(tmp_path, capsys):
     assert run([*COMPARE, "--runs", str(tmp_path), "--detach"]) == 2
     assert "--detach needs --executor slurm" in capsys.readouterr().err

@@ -82,6 +82,8 @@ def compare(
         study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
     request = api.Request(study, chosen_scale, first_seed, tune=tune, looks=looks)
     outcome: Outcome
+    if run.detach:
+        api.check_detached(request)
     if run.dry_run:
         outcome = api.forecast_request(api.plan_request(request, forecaster), workspace, timed=run.measure)
     elif run.detach:

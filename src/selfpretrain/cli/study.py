@@ -76,6 +76,8 @@ def study(
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
         request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, looks)
+        if run.detach:
+            api.check_detached(request)
         return api.plan_request(request, forecaster if run.dry_run else api.run_planner(workspace))
 
     def carry_out(planned: api.PlannedExperiment) -> "Outcome":

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 from ..api import Request, run_request
 from ..data.dataset import SequenceDataset
+from ..data.labels import is_missing
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.store import StoredDataset
@@ -564,3 +565,14 @@ def refuse_missing(y: Any, estimator: str) -> None:
     """
     if y is None:
         raise SpecError(f"{estimator} requires y to be passed, but the target y is None")
+
+
+def refuse_unlabelled(y: Any) -> None:
+    """Raise an error if some of y is missing, which a score of scikit-learn cannot leave out.
+
+    Raises:
+        DataError: if a label is None or NaN.
+    """
+    missing = 0 if y is None else sum(map(is_missing, y))
+    if missing:
+        raise DataError(f"{missing} labels of y are missing; score needs all of them, evaluate does not")

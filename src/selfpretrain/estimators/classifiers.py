@@ -18,7 +18,7 @@ from ..objectives.classify import Classify
 from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
 from ..tasks.base import Task
-from .base import SequenceEstimator, refuse_missing
+from .base import SequenceEstimator, refuse_missing, refuse_unlabelled
 from .inputs import Sequences
 from .scores import (
     Reliability,
@@ -64,6 +64,8 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """Return the accuracy; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             y = self.classes_[self._to_dataset(X).targets.numpy()]
+        else:
+            refuse_unlabelled(y)
         return float(super().score(X, y, sample_weight))
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..errors import DataError, SpecError
 from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task
 from ..training.recipe import Stage
-from .base import SequenceEstimator, refuse_missing
+from .base import SequenceEstimator, refuse_missing, refuse_unlabelled
 from .inputs import Sequences
 from .scores import real_measures
 
@@ -33,6 +33,8 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         """Return R2; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             y = self._to_dataset(X).targets.numpy()
+        else:
+            refuse_unlabelled(y)
         return float(super().score(X, y, sample_weight))
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:

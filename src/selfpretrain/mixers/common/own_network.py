@@ -151,6 +151,10 @@ def own_mixer(name: str, factory: Callable[..., Any]) -> Mixer:
     needed = [each.name for each in parameters if each.default is each.empty]
     unknown = [each for each in needed if each not in KEYWORDS]
     known = [each.name for each in parameters if each.name in KEYWORDS]
+    if not (known or unknown) and any(each.kind is each.VAR_KEYWORD for each in _parameters(factory)):
+        raise SpecError(
+            f"{name} takes any keyword and names none; name those of {', '.join(KEYWORDS)} that it needs"
+        )
     if len(unknown) > 1 or (unknown and "width" in known):
         raise SpecError(
             f"{name} cannot be built: it needs {', '.join(unknown)}; a callable gets those of "
