@@ -19,6 +19,7 @@ from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
 from selfpretrain.estimators.alphabet import ETX, STX
 from selfpretrain.estimators.averaging import AveragePredictor, average_answers
+from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.simple import SimplePredictor
 from selfpretrain.mixers.attention import Attention
@@ -211,6 +212,32 @@ def test_an_average_is_kept_where_two_err_on_different_examples(small):
     average = AveragePredictor(network, simple)
     candidates.append(leaderboard.Candidate("", average, average_answers(*answers), 2.0, 2))
     assert leaderboard.chosen(leaderboard.ranked(candidates)).model is average
+
+
+@pytest.mark.parametrize(
+    ("of_network", "of_both", "sure", "expected"),
+    [
+        (150, 158, 0.6, AveragePredictor),  # two answers fewer than the simple method, better probabilities
+        (150, 130, 0.6, SimplePredictor),  # many answers fewer
+        (60, 158, 0.9999, SimplePredictor),  # worse probabilities
+        (190, 170, 0.6, Predictor),  # the network is far ahead
+    ],
+)
+def test_an_average_with_better_probabilities_may_be_a_little_behind(
+    small, of_network, of_both, sure, expected
+):
+    y = np.arange(200) % 2
+
+    def candidate(model, right, sure):
+        chosen = np.where(np.arange(200) < right, y, 1 - y)
+        return leaderboard.Candidate("", model, (y, sure * np.eye(2)[chosen] + (1 - sure) / 2), 1.0, 1)
+
+    network = small.predictor_
+    simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
+    average = AveragePredictor(network, simple)
+    others = [candidate(network, of_network, 0.7), candidate(simple, 160, 0.99)]
+    order = leaderboard.ranked([*others, candidate(average, of_both, sure)])
+    assert type(leaderboard.chosen(order).model) is expected
 
 
 def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):

@@ -65,7 +65,7 @@ class SequenceEstimator(EstimatorSettings):
     Attributes:
         leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
             interval, seconds, parameters.
-        kept_: what predicts, as text: the best of them, or a simple method within a standard error of it.
+        kept_: what predicts, as text: the average, the network or a simple method.
         trials_: settings of networks that were tried: score, seconds and round.
         simple_: the simple method that predicts; None: the network does.
         averaged_: whether the predictions of the network and of ``simple_`` are averaged.

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..data.dataset import SequenceDataset
 from ..system.files import Json
-from .averaging import Answering
+from .averaging import Answering, AveragePredictor
 from .predictor import Output
 from .scores import bootstrap
 from .simple import Answers, SimplePredictor
@@ -95,26 +95,45 @@ def ranked(candidates: list[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
 
 
-def chosen(order: list[Candidate], draws: int = 200) -> Candidate:
-    """Return the candidate to keep: the best, or a simple method that is less than a standard error below it.
+def chosen(order: list[Candidate]) -> Candidate:
+    """Return the candidate to keep: the average if it has better probabilities than both, else the best.
 
-    The standard error is that of the difference on the same validation examples, from bootstrap resamples.
+    The average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
+    standard errors below the best one: where there are folds, validation asks one network at a time, and all
+    of them predict later. A network alone is kept if it is more than one standard error above the best simple
+    method; otherwise that method is kept, which is smaller and faster. Standard errors are those of the
+    difference on the same validation examples.
 
     Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
     """
     best = order[0]
+    average = next((each for each in order if isinstance(each.model, AveragePredictor)), None)
     simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
+    surest = max(order, key=lambda each: _sureness(each.model.output, each.answers))
+    if average is surest and _errors_above(best, average) <= 2:
+        return average
+    return best if _errors_above(best, simple) > 1 else simple
+
+
+def _sureness(output: Output, found: Answers) -> float:
+    """Return minus the log loss, or R2 of numbers; larger is better."""
+    metric, likelihood = quality(output, found)
+    return metric if output == "number" else likelihood
+
+
+def _errors_above(best: Candidate, other: Candidate, draws: int = 200) -> float:
+    """Return by how many standard errors one score is above the other, from bootstrap resamples."""
     random = np.random.RandomState(0)
     n = len(best.answers[0])
     output = best.model.output
-    counted = [_counted(output, each.answers) for each in (best, simple)]
+    counted = [_counted(output, each.answers) for each in (best, other)]
     differences = []
     for _ in range(draws):
         drawn = random.randint(n, size=n)
         above, below = (_metric(output, *(part[drawn] for part in each)) for each in counted)
         differences.append(above - below)
-    gap = score(best.model.output, best.answers) - score(simple.model.output, simple.answers)
-    return best if gap > np.std(differences) else simple
+    gap = score(output, best.answers) - score(output, other.answers)
+    return gap / max(float(np.std(differences)), SMALLEST)
 
 
 def rows(candidates: list[Candidate], draws: int = 200) -> list[Json]:
