@@ -4,7 +4,8 @@
 
 One thread, float32. Shares: FLOPs of both passes as ``spt`` counts them, over processor time and
 the rate of a product of two matrices of 1,024, measured again around every case: what else the machine does
-meets both. What bounds a step is the operator that takes most of it. Loop: the same Transformer in our loop
+meets both. What bounds a step is the operator that takes most of it. Steps: forward pass, backward pass,
+clipping and optimizer of whole networks. Loop: the same Transformer in our loop
 and in others, in turns. Convolution: ours beside the plain one, its bare transforms, and products of matrices
 in two levels. Lightning and accelerate (the HF Trainer's engine) take part where they are installed.
 
@@ -27,6 +28,7 @@ from loop import Noise, bare, ours
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.ops.longconv import circular_conv, fast_length, two_sided_conv
@@ -79,7 +81,7 @@ def share(name: str, length: int, rounds: int) -> list[str]:
     def once() -> None:
         loss().backward()
 
-    flops = count_flops(layer, loss)
+    flops = sum(count_flops(layer, loss))
     once()
     found = [(taken(once), product()) for _ in range(rounds)]
     seconds = statistics.median(each[0] for each in found)
@@ -90,6 +92,55 @@ def share(name: str, length: int, rounds: int) -> list[str]:
     total, most = sum(e.self_cpu_time_total for e in events), max(events, key=lambda e: e.self_cpu_time_total)
     word = most.key.removeprefix("aten::").strip("_")
     return [f"{1e3 * seconds:,.0f}", f"{part:.0%}", f"{word} {most.self_cpu_time_total / total:.0%}"]
+
+
+NETWORKS = ((32, 16, 64), (64, 64, 16), (64, 256, 16), (256, 256, 16))
+"""Width, positions and batch of networks of two attention blocks; the first is that of the demonstration."""
+WORK = ("forward", "backward", "clipping", "optimizer")
+
+
+def steps_apart(steps: int, rounds: int) -> Table:
+    """Return what each part of a step takes, and the share of the product's rate that the whole attains."""
+    table = [["width, positions, batch", "ms", *WORK, "share of the product"]]
+    for width, length, batch in NETWORKS:
+        stage = Stage(Classify(), Budget(steps=steps), batch=batch, evals=1)
+        recipe = Recipe(Noise(length), Model(Attention(), width=width, depth=2), (stage,))
+        found = [(step_parts(recipe, steps), product()) for _ in range(rounds + 1)][1:]
+        seconds = {name: statistics.median(each[name] for each, _ in found) for name in WORK}
+        whole = sum(seconds.values())
+        network = build_network(recipe)
+        inputs = recipe.task.load("train").batch(torch.arange(batch)).inputs
+        flops = sum(count_flops(network, lambda net=network, x=inputs: net(x).square().mean()))
+        attained = statistics.median(flops / sum(each.values()) / rate for each, rate in found)
+        parts = [f"{seconds[name] / whole:.0%}" for name in WORK]
+        table.append([f"{width}, {length}, {batch}", f"{1e3 * whole:.1f}", *parts, f"{attained:.0%}"])
+        print(" | ".join(table[-1]), flush=True)
+    return table
+
+
+def step_parts(recipe: Recipe, steps: int) -> dict[str, float]:
+    """Return processor seconds per step of forward pass, backward pass, clipping and optimizer."""
+    stage = recipe.last
+    form = recipe.task.form
+    network = build_network(recipe)
+    optimizer = stage.optim.build(network, {})
+    rows = recipe.task.load("train").batch(torch.arange(stage.batch))
+    targets = stage.objective.make_targets(rows, form, generator("steps"))
+    spent = dict.fromkeys(WORK, 0.0)
+    for _ in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        times = [time.process_time()]
+        loss = stage.objective.loss(network(*targets.network_inputs()), targets, form) / targets.size
+        times.append(time.process_time())
+        loss.backward()
+        times.append(time.process_time())
+        nn.utils.clip_grad_norm_(network.parameters(), stage.optim.clip)
+        times.append(time.process_time())
+        optimizer.step()
+        times.append(time.process_time())
+        for name, start, end in zip(WORK, times, times[1:], strict=False):
+            spent[name] += (end - start) / steps
+    return spent
 
 
 def loops(steps: int, rounds: int) -> Table:
@@ -245,7 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", default="256,1024")
     parser.add_argument("--mixers", default="all")
-    parser.add_argument("--only", default="shares,loops,convolution")
+    parser.add_argument("--only", default="shares,steps,loops,convolution")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--page", type=Path, default=Path("docs/speed.md"))
@@ -257,6 +308,7 @@ def main() -> None:
     lengths = [int(n) for n in given.lengths.split(",")]
     parts: dict[str, Callable[[], Table]] = {
         "shares": lambda: shares(asked, lengths, given.rounds),
+        "steps": lambda: steps_apart(given.steps, given.rounds),
         "loops": lambda: loops(given.steps, given.rounds),
         "convolution": lambda: convolution(16_384, given.rounds),
     }
