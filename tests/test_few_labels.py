@@ -136,6 +136,30 @@ def test_strokes_of_kanji_begin_components(data, tmp_path):
     assert strokes[0] == strokes[2] and len(set(strokes)) == 3
 
 
+def test_characters_of_code_are_labelled_by_their_token(data, tmp_path):
+    text = 'def f(x):\n    """A sum."""\n    return x + 12  # done\n' + "".join(
+        f"y{i} = f({i})\n" for i in range(30)
+    )
+    with zipfile.ZipFile(tmp_path / "networkx.whl", "w") as archive:
+        archive.writestr("networkx/a.py", text)
+        archive.writestr("networkx/b.py", text)  # a stretch that occurs twice is one sequence
+    found = data.code(tmp_path)
+    assert len(found.X) == 3 and all(
+        len(x) == len(y) == data.STRETCH for x, y in zip(found.X, found.y, strict=True)
+    )
+    initial = {
+        "keyword": "k",
+        "name": "n",
+        "operator": "o",
+        "string": "s",
+        "comment": "c",
+        "number": "9",
+        None: " ",
+    }
+    shown = "".join(initial[label] for label in found.y[0])
+    assert shown.startswith("kkk nonoo     ssss sssssss     kkkkkk n o 99  c cccc nn")
+
+
 def test_words_of_a_sentence_are_counted_by_their_ends(data):
     assert data.words("BESBME", "BESBES") == (4.0, 7.0)
     assert data.positions(["a", None, "b"], ["a", "b", "a"]) == (1.0, 2.0)
