@@ -395,8 +395,8 @@ def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(mon
 
 
 def test_a_tighter_one_shortens_both_alike():
-    assert search._shares(100.0, 30.0, 60.0) == (1.0, 1.0)
-    assert search._shares(100.0, 150.0, 100.0) == (0.5, 0.25)
+    assert search._divided(100.0, 30.0, 60.0) == (30.0, 1.0)
+    assert search._divided(100.0, 150.0, 100.0) == (75.0, 0.25)
 
 
 def test_the_finetunings_of_both_rounds_are_counted():

@@ -40,7 +40,7 @@ FIRST_SHARE = 1 / 3
 KEPT = 0.5
 """Share of the settings that reach the second round."""
 PRETRAINING = 0.6
-"""Share of a time limit after which pretraining ends."""
+"""Most of a time limit that pretraining takes, after which it ends."""
 FINETUNING = 0.1
 """Share of a time limit after which each finetuning ends."""
 USED = 0.8
@@ -104,7 +104,7 @@ class Search:
         return self._outcome(max(finished, key=lambda trial: trial.score), start)
 
     def _planned(self) -> list[_Trial]:
-        """Return the trials with their recipes, within the time limit; pretraining is shortened first."""
+        """Return the trials with their recipes, within the time limit; finetuning is shortened first."""
         found = []
         for settings in self.estimator.variants(self.task):
             found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
@@ -119,16 +119,39 @@ class Search:
             groups.pop()
         found = [trial for trial in found if trial.settings["objective"] in groups]
         pretraining, finetuning = self._planned_seconds(one, groups, rates)
-        shares = _shares(left, pretraining, finetuning)
-        takes = shares[0] * pretraining
+        longest = PRETRAINING * self.seconds
+        needed = min(pretraining, longest)
+        pretraining, share = _divided(left, needed, finetuning)
         self._say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
-            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {takes:.0f} s"
+            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {pretraining:.0f} s"
         )
-        hours = self.seconds / 3600  # not what is left of them: equal recipes share their finished stages
+        # Where time suffices, the limit is that of the whole fit: equal recipes share their finished stages.
+        limit = longest if pretraining == needed else pretraining
         for trial in found:
-            trial.recipe = _limited(trial.recipe, shares, hours / len(groups))
+            trial.recipe = self._limited(trial.recipe, limit / len(groups), share, len(groups))
         return found
+
+    def _limited(self, recipe: Recipe, limit: float, share: float, groups: int) -> Recipe:
+        """Return the recipe with a time limit for each stage, and a share of the steps of finetuning.
+
+        Pretraining keeps its steps, and ends with its time: the seconds of a step are measured in a moment,
+        and on a busy machine such a guess cut pretraining to half of what was possible.
+
+        Args:
+            limit: seconds of pretraining.
+            groups: objectives among which the time limit is divided.
+        """
+        stages = []
+        for prefix in recipe.prefixes():
+            stage = prefix.last
+            if stage.objective.labelled:
+                budget = replace(stage.budget, hours=FINETUNING * self.seconds / groups / 3600)
+                budget = replace(budget, **_steps(prefix, share)) if share < 1 else budget
+            else:
+                budget = replace(stage.budget, hours=limit / 3600)
+            stages.append(replace(stage, budget=budget))
+        return replace(recipe, stages=tuple(stages))
 
     def _planned_seconds(
         self, one: dict[Any, list[float]], groups: list[Any], rates: int
@@ -245,28 +268,14 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     return found
 
 
-def _shares(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:
-    """Return the shares of the steps of pretraining and of finetuning that the seconds left allow.
+def _divided(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:
+    """Return the seconds of pretraining that the seconds left allow, and the share of finetuning's steps.
 
     Finetuning is halved before pretraining is shortened, and both alike from there: few labels are fitted
     without an error after a third of its epochs, and pretraining is what they lack.
     """
     share = min(1.0, left / (pretraining + finetuning / 2))
-    return share, min(1.0, (left - share * pretraining) / finetuning)
-
-
-def _limited(recipe: Recipe, shares: tuple[float, float], hours: float) -> Recipe:
-    """Return the recipe with shares of its steps, and with a part of the time limit for each stage."""
-    stages = []
-    for prefix in recipe.prefixes():
-        stage = prefix.last
-        part = FINETUNING if stage.objective.labelled else PRETRAINING
-        share = shares[1] if stage.objective.labelled else shares[0]
-        budget = replace(stage.budget, hours=part * hours)
-        if share < 1:
-            budget = replace(budget, **_steps(prefix, share))
-        stages.append(replace(stage, budget=budget))
-    return replace(recipe, stages=tuple(stages))
+    return share * pretraining, min(1.0, (left - share * pretraining) / finetuning)
 
 
 def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
