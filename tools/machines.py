@@ -92,6 +92,7 @@ LANES = {
     "python3.12": Lane("Python 3.12", python="3.12"),
     "python3.13": Lane("Python 3.13", python="3.13"),
     "hard": Lane("Python 3.13, no AVX, elsewhere, not root", SSE | ELSEWHERE, python="3.13", user=True),
+    "mixed": Lane("Python 3.12, AVX2, four threads", AVX2 | THREADS, flags=("avx2", "fma"), python="3.12"),
     "oldest": Lane(
         "Python 3.11, oldest dependencies", python="3.11", dependencies="oldest", tests=NUMERIC + STORED
     ),
