@@ -9,8 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from ..config import amended
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.download import Download
 from ..data.spec import SequenceSpec, Split
 from ..errors import SpecError

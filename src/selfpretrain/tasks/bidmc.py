@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
 from ..data.splits import split_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter

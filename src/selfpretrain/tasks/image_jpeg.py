@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
 from .base import Card

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from ..config import Count, spec
 from ..data import paths
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
 from .base import Card, Task

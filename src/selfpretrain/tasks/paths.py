@@ -16,8 +16,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ..config import Count, Seed, spec
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ..config import spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows

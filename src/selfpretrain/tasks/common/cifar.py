@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...config import Seed, spec
-from ...data.augmentation import Augmentation
+from ...data.dataset import Augmentation
 from ...data.download import Download
 from ...data.spec import SequenceSpec
 from ...data.store import DatasetWriter

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from ...config import Count, Seed, spec
-from ...data.augmentation import Augmentation
-from ...data.dataset import SequenceDataset
+from ...data.dataset import Augmentation, SequenceDataset
 from ...data.spec import Classes, SequenceSpec, Values
 from ...data.store import DatasetWriter
 from ...errors import DataError
