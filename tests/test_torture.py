@@ -480,7 +480,7 @@ def swapped(plain: Any, at: random.Random) -> None:
 
 def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path):
     """Inside of a digest that fits, or in the bytes: refused in one line, or no harm."""
-    from selfpretrain.estimators.classifiers import SequenceClassifier
+    from selfpretrain.estimators.models import SequenceClassifier
 
     x = np.random.default_rng(0).normal(size=(24, 8))
     kind = SequenceClassifier(mixer="attention", objective=None, scale="smoke", device="cpu")

@@ -17,11 +17,10 @@ from selfpretrain import (
 )
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
-from selfpretrain.estimators.alphabet import ETX, STX
-from selfpretrain.estimators.averaging import AveragePredictor, average_answers
+from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
-from selfpretrain.estimators.simple import SimplePredictor
+from selfpretrain.estimators.simple import AveragePredictor, SimplePredictor, average_answers
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms

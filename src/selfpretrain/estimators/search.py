@@ -26,7 +26,7 @@ from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
-from .annotations import FEW
+from .in_memory import FEW
 from .leaderboard import answers, score
 from .predictor import Predictor
 from .settings import EstimatorSettings, stage_seconds
