@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from ..data.spec import SequenceSpec, Tokens
 from ..errors import SelfPretrainError, SpecError
+from ..mixers.base import ForeignModule
 from ..mixers.common.convolution import Convolution
-from ..mixers.common.foreign_module import ForeignModule
 from ..objectives.common.heads import pool_features
 from ..registry import name_of
 from ..system.files import explain_output_errors, replace_file, write_bytes

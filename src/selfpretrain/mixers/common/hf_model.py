@@ -19,8 +19,7 @@ from torch import nn
 from ...config import spec
 from ...shapes import PaddingMask, Vectors
 from ...system.extras import import_extra
-from ..base import LayerContext, Mixer, check_length
-from .foreign_module import ForeignModule
+from ..base import ForeignModule, LayerContext, Mixer, check_length
 from .pythia_weights import remove_token_embedding, translate_errors
 from .transformers_layer import LIBRARY, offline
 
