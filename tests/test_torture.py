@@ -39,7 +39,7 @@ from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.run import run_experiment
-from selfpretrain.runner.verify import verify
+from selfpretrain.runner.status import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines

@@ -22,7 +22,7 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
-from selfpretrain.report.recipe_text import describe
+from selfpretrain.runner.provenance import describe
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.build import build_network

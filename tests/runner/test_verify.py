@@ -13,7 +13,7 @@ import toys
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
 from selfpretrain.errors import StoreError
-from selfpretrain.runner.verify import verify
+from selfpretrain.runner.status import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json, write_json
 

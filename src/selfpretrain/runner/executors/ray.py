@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system import extras
 from ..plan import Job
-from ..remote import Outcome, RemoteStage, float_setting, replay, run
+from ..stage import Outcome, RemoteStage, float_setting, replay, run_remote
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -38,7 +38,7 @@ class Ray(Executor):
         if self._began:
             self._connect(workspace.executor_settings.get("address"))
         task = self._ray.remote(num_cpus=self._need["CPU"], num_gpus=self._need["GPU"], max_retries=RETRIES)
-        self._task = task(run)
+        self._task = task(run_remote)
         self._running: dict[Any, Job] = {}
 
     def _connect(self, address: str | None) -> None:

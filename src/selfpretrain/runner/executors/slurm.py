@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
 from ...system import extras
 from ..plan import Job
-from ..remote import Outcome, RemoteStage, float_setting, replay
+from ..stage import Outcome, RemoteStage, float_setting, replay
 from ..workspace import Workspace
 from .base import Ended, Executor
 
