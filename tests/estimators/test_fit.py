@@ -25,7 +25,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
-from selfpretrain.tasks.simple.linear import LinearModel
+from selfpretrain.tasks.simple.models import LinearModel
 from selfpretrain.tasks.simple.symbols import Ends, NGrams, Windows
 from selfpretrain.training import cost
 

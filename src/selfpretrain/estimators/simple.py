@@ -22,11 +22,9 @@ from torch import Tensor
 from ..data.dataset import SequenceDataset
 from ..data.spec import SequenceSpec
 from ..system.files import Json
-from ..tasks.simple.boosting import BoostedTrees
 from ..tasks.simple.features import Features, Matrix, State
-from ..tasks.simple.linear import LinearModel
-from ..tasks.simple.method import Method, ModelKind
-from ..tasks.simple.methods import BOOSTED, LINEAR, features_named, simple_methods
+from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
+from ..tasks.simple.models import BoostedTrees, LinearModel
 from ..tasks.simple.symbols import SymbolFeatures
 from .predictor import OUTPUTS, Output, Predictor
 

@@ -16,8 +16,7 @@ from ..errors import DataError
 from .base import Card
 from .common import images
 from .common.augmentations import Pictures
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 NAMES = (
     "T-shirt/top",

@@ -14,8 +14,7 @@ from ..data.store import DatasetWriter
 from .base import Card
 from .common import cifar, images
 from .common.augmentations import Pictures
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 
 @spec

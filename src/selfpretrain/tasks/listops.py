@@ -23,10 +23,9 @@ from ..data import paths
 from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
-from .base import Card, Task
+from .base import Card, Task, with_stub
 from .common.augmentations import ShuffledOperands
-from .common.dataset_stub import with_stub
-from .common.raw import LRA_RELEASE, lra_paths, require_files
+from .common.stored import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 MAX_ATTEMPTS = 100_000_000
@@ -163,7 +162,7 @@ def _max_tree_length(depth: int, args: int, stop: int) -> int:
 @functools.lru_cache(maxsize=2)
 def _generate(task: ListOps) -> SequenceDataset:
     """Generate test, val and train in this order, so that the size of train does not change test and val."""
-    from .generators import _seen
+    from .generators import _random
     from .generators import listops as trees
 
     n_expressions = task.train + task.val + task.test
@@ -172,7 +171,7 @@ def _generate(task: ListOps) -> SequenceDataset:
     lengths = np.zeros(n_expressions, dtype=np.int64)
     values = np.zeros(n_expressions, dtype=np.int64)
     buffer = np.empty(min(block, n_expressions) * task.max_length, dtype=np.uint8)
-    seen = _seen.make_set(n_expressions)
+    seen = _random.make_hash_set(n_expressions)
     shape = (task.min_length, task.max_length, task.max_depth, task.max_args)
     parts = []
     n_found = 0

@@ -22,7 +22,7 @@ from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError
 from .base import Card, Task
 from .common.augmentations import Pictures
-from .generators._curves import CurveRules
+from .generators import CurveRules
 
 CELLS = ".#O"
 """Characters of a cell: empty, part of a curve, marked end."""

@@ -22,8 +22,7 @@ from ..errors import DataError
 from .base import Card
 from .common import recording_sets
 from .common.augmentations import NoisySignals
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 RATE = 16_000
 TEN = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

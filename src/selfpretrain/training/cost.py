@@ -24,8 +24,7 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
-from ..tasks.base import Task
-from ..tasks.common.dataset_stub import DatasetStub
+from ..tasks.base import DatasetStub, Task
 from .build import build_network, training_data
 from .flops import count_flops, count_step
 from .recipe import Budget, Recipe, fingerprint

@@ -14,8 +14,7 @@ from ..base import Task
 from . import images
 from .augmentations import Pictures
 from .images import ImageBlock
-from .raw import require_files
-from .stored import Prepared
+from .stored import Prepared, require_files
 from .unpickle import read_batch
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
