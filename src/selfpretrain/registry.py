@@ -1,7 +1,7 @@
 """Registry of tasks, mixers, objectives, arms, studies, executors and trackers, found by file name.
 
 A "shelf" is a folder whose every file provides one object. The directory is the registry: ``mixers/s4d.py``
-provides the mixer named ``s4d`` as ``s4d.mixer``.
+provides the mixer named ``s4d`` as ``s4d.mixer``. What other packages provide is imported on first use.
 """
 
 import functools
@@ -155,3 +155,15 @@ def _import_module(module: str) -> ModuleType:
         raise UnknownName(f"cannot import {module!r}: {error}; is it installed, or on PYTHONPATH?") from error
     except Exception as error:
         raise SpecError(f"{module!r} fails while being imported: {type(error).__name__}: {error}") from error
+
+
+def import_extra(module: str, feature: str, extra: str) -> Any:
+    """Import and return a module of an optional dependency.
+
+    Raises:
+        SpecError: if it is not installed; the message has the pip command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error

@@ -30,9 +30,8 @@ from selfpretrain.studies.coser_table_4 import QueriesAndKeys
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import cost
-from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.run_dir import WEIGHTS, RunDir
 
 

@@ -13,7 +13,7 @@ app = typer.Typer()
 @app.command()
 def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     """Show versions, devices, speed and disk space of this machine, and report problems."""
-    from ..system.doctor import collect_env
+    from ..system.hardware import collect_env
 
     if as_json:
         print_json(dict(collect_env(runs)))

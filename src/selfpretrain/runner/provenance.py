@@ -22,8 +22,7 @@ from ..report.paper_numbers import PaperNumber, look_up
 from ..report.results import read_record
 from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
-from ..training.build import training_data
-from ..training.recipe import Recipe, fingerprint
+from ..training.recipe import Recipe, fingerprint, training_data
 from ..training.run_dir import RunDir
 from .experiment_dir import example_hashes
 from .stage import examples_digest

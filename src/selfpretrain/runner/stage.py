@@ -17,12 +17,10 @@ from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment
-from ..system.signals import catch_signals
-from ..system.startup import keep_memory
+from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
-from ..training.build import build_network, training_data
 from ..training.model import Network
-from ..training.recipe import Recipe, fingerprint, foreign_modules, identity
+from ..training.recipe import Recipe, build_network, fingerprint, foreign_modules, identity, training_data
 from ..training.run_dir import (
     CHECKPOINT,
     ERROR,

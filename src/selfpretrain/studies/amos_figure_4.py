@@ -22,8 +22,8 @@ from ..config import spec
 from ..mixers.s4 import S4
 from ..runner.experiment import Finished
 from ..system.files import Json
-from ..training.build import build_network
 from ..training.model import Network
+from ..training.recipe import build_network
 from .common.measures import Points, panel
 from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT

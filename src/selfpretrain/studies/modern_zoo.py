@@ -53,9 +53,8 @@ from ..mixers.sparse import Sparse
 from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.recall import Recall
-from ..training.build import build_network
 from ..training.cost import COUNTED, Planner
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, build_network
 from .common.measures import Points, append, mean_score, panel
 from .common.table_study import PATHFINDER, STAND_INS, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model

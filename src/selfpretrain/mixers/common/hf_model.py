@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from ...config import spec
+from ...registry import import_extra
 from ...shapes import PaddingMask, Vectors
-from ...system.extras import import_extra
 from ..base import ForeignModule, LayerContext, Mixer, check_length
 from .pythia_weights import remove_token_embedding, translate_errors
 from .transformers_layer import LIBRARY, offline

@@ -8,8 +8,8 @@ keeps PyTorch imported from one stage to the next; with GPUs, Ray starts one pro
 import os
 from typing import Any
 
+from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError
-from ...system import extras
 from ..plan import Job
 from ..stage import Outcome, RemoteStage, float_setting, replay, run_remote
 from ..workspace import Workspace
@@ -29,7 +29,7 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray: Any = extras.import_extra("ray", "--executor ray", "ray")
+        self._ray: Any = registry.import_extra("ray", "--executor ray", "ray")
         self._need = {
             "CPU": float_setting(workspace, "cpus", 1.0),
             "GPU": float_setting(workspace, "gpus", 0.0),
