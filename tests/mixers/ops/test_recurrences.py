@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch.autograd import gradcheck
 
 import toys
+from selfpretrain.mixers.common.cells import gated_scan
 from selfpretrain.mixers.ops import delta_rule, linear_attention
-from selfpretrain.mixers.ops.gated_scan import gated_scan
 from selfpretrain.mixers.ops.modes import modal_scan
 from selfpretrain.training import flops
 

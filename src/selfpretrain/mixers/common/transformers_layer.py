@@ -31,10 +31,9 @@ from ...shapes import Vectors
 from ..base import LayerContext, Mixer, State
 from ..ops._exact import full_precision
 from ..ops.delta_rule import gated_delta_rule
-from ..ops.gated_scan import gated_scan
 from ..ops.linear_attention import decayed_attention
 from .attention_heads import head_size
-from .cells import Directions, RecurrentCell
+from .cells import Directions, RecurrentCell, gated_scan
 
 LIBRARY = "transformers"
 Function = Callable[..., Any]

@@ -74,7 +74,7 @@ def plot_averages(
         for label in tasks.keys() - by_task.keys():
             number = numbers.get((*lines[cell_key], label)) if cell_key in lines else None
             if number is not None and number.value is None:
-                by_task[label] = [_chance(tasks[label])]
+                by_task[label] = [tasks[label].form.target.chance or 0.0]
         if len(by_task) == len(tasks):
             means[cell_key] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
     numbers_by_row = {cell_key: numbers.get((*line, "Avg.")) for cell_key, line in lines.items()}
@@ -91,7 +91,3 @@ def _curves_by_column(values: Mapping[Row, float], suffix: str) -> dict[str, Poi
         score_by_row = {row: value for (row, each), value in values.items() if each == column}
         curves[f"{column}{suffix}"] = list(score_by_row), list(score_by_row.values())
     return curves
-
-
-def _chance(task: Task) -> float:
-    return task.form.target.chance or 0.0
