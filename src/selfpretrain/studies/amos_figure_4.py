@@ -24,8 +24,7 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..training.model import Network
 from ..training.recipe import build_network
-from .common.measures import Points, panel
-from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Points, TableRow, TableStudy, panel
 from .recipes.arms import MATCHED, SPT
 
 LAGS = 1024
