@@ -117,6 +117,18 @@ def name_of(obj: object) -> str:
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
+def import_extra(module: str, feature: str, extra: str) -> Any:
+    """Import and return a module of an optional dependency.
+
+    Raises:
+        SpecError: if it is not installed; the message has the pip command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error
+
+
 def _find_outside(shelf: str, name: str) -> Any:
     if shelf in ADAPTERS:
         module, function = ADAPTERS[shelf]
@@ -155,15 +167,3 @@ def _import_module(module: str) -> ModuleType:
         raise UnknownName(f"cannot import {module!r}: {error}; is it installed, or on PYTHONPATH?") from error
     except Exception as error:
         raise SpecError(f"{module!r} fails while being imported: {type(error).__name__}: {error}") from error
-
-
-def import_extra(module: str, feature: str, extra: str) -> Any:
-    """Import and return a module of an optional dependency.
-
-    Raises:
-        SpecError: if it is not installed; the message has the pip command that installs it.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error

@@ -3,7 +3,6 @@
 import importlib.metadata
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -18,11 +17,11 @@ from ..errors import StoreError
 from .files import FORMAT, Json, explain_errors
 from .startup import keep_memory
 
-SHARE = 0.9
+MEMORY_SHARE = 0.9
 """Maximum share of the free memory that may be allocated."""
-SIZE = 512
+MATRIX_SIZE = 512
 """Rows and columns of the matrices whose product measures the speed."""
-REPEATS = 50
+PRODUCTS = 50
 """Products that are timed."""
 
 
@@ -78,6 +77,8 @@ def _git() -> Json | None:
 
 def peak_memory() -> int:
     """Return the largest resident set size of this process so far, in bytes."""
+    import resource  # of Unix alone
+
     if sys.platform == "linux":  # getrusage may include the parent's memory before the fork
         return int(_field(Path("/proc/self/status"), "VmHWM")) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -85,9 +86,11 @@ def peak_memory() -> int:
 
 def limit_memory() -> None:
     """Limit the memory of this process, so that large allocations fail before the system kills a process."""
+    import resource  # of Unix alone
+
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
-        limit = pages * resource.getpagesize() + int(SHARE * free_memory())
+        limit = pages * resource.getpagesize() + int(MEMORY_SHARE * free_memory())
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
@@ -124,7 +127,10 @@ def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
     )
     fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
     yield "memory", f"large blocks that are freed are {fate}"
-    yield "speed", f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {SIZE} x {SIZE})"
+    yield (
+        "speed",
+        f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {MATRIX_SIZE} x {MATRIX_SIZE})",
+    )
     yield "runs", _describe_folder(runs)
 
 
@@ -133,12 +139,12 @@ def _accelerators() -> list[str]:
 
 
 def _measure_speed() -> float:
-    a = torch.randn(SIZE, SIZE)
+    a = torch.randn(MATRIX_SIZE, MATRIX_SIZE)
     a @ a
     start = time.perf_counter()
-    for _ in range(REPEATS):
+    for _ in range(PRODUCTS):
         a @ a
-    return 2e-9 * SIZE**3 * REPEATS / (time.perf_counter() - start)
+    return 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
 
 
 def _describe_folder(runs: Path) -> str:
