@@ -24,7 +24,7 @@ VERBS = {
     "report": "report",
     "plot": "report",
     "list": "listing",
-    "doctor": "doctor",
+    "doctor": "listing",
     "data": "data",
     "model": "model",
     "runs": "runs",

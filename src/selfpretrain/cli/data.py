@@ -256,7 +256,7 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show examples of a task, with its labels and lengths."""
-    from ..tasks.inspect import preview_figure, preview_terminal
+    from ..tasks.inspect import drawing
     from ..tasks.inspect.preview import preview
 
     wanted = _task(task, settings)
@@ -264,9 +264,9 @@ def show(
     with resumable(), show_progress(quiet):
         view = preview(wanted, chosen, number)
     if out is None:
-        Console().print(preview_terminal.render(view))
+        Console().print(drawing.render_text(view))
     else:
-        preview_figure.save_figure(view, out)
+        drawing.save_figure(view, out)
         say(f"figure: {out}")
 
 
