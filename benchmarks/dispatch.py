@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from selfpretrain.registry import resolve
-from selfpretrain.runner import remote
+from selfpretrain.runner import stage
 from selfpretrain.runner.executors import processes, serial
-from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job
+from selfpretrain.runner.run import JobQueue
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import build_comparison
 from selfpretrain.training.run_dir import RunDir
@@ -57,7 +57,7 @@ def directories(folder: Path, count: int) -> None:
             attempt.publish()
 
 
-def empty(stage: remote.RemoteStage) -> remote.Outcome:
+def empty(stage: stage.RemoteStage) -> stage.Outcome:
     """Import what a stage needs, as one that is trained does, and do nothing."""
     from selfpretrain.runner import stage as _  # noqa: F401
 

@@ -23,8 +23,7 @@ from selfpretrain.estimators.in_memory import in_memory_task
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import SimpleMethods, SimplePredictor, candidates_for
 from selfpretrain.tasks.simple.features import Features, Matrix
-from selfpretrain.tasks.simple.method import Method
-from selfpretrain.tasks.simple.methods import LINEAR, LOGISTIC
+from selfpretrain.tasks.simple.methods import LINEAR, LOGISTIC, Method
 from selfpretrain.tasks.simple.symbols import Cohesion
 
 DIRECTIONS = 100

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.transformers_layer import TransformersMixer
 from selfpretrain.registry import find, names
-from selfpretrain.system.memory import peak_memory
+from selfpretrain.system.hardware import peak_memory
 
 SIDES = ("ours", "library")
 WARM = 16

@@ -26,9 +26,8 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.tasks.base import Card, Task
-from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.trainer import Trainer, TrainerInputs
 

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from selfpretrain import __version__
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.registry import find
-from selfpretrain.system.memory import peak_memory
+from selfpretrain.system.hardware import peak_memory
 from selfpretrain.system.startup import keep_memory
 
 HEADS, WARM = 4, 1024

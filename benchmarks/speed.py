@@ -35,10 +35,9 @@ from selfpretrain.mixers.ops.longconv import circular_conv, fast_length, two_sid
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
-from selfpretrain.training.build import build_network
 from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 
 WIDTH, POSITIONS, SIDE = 64, 4096, 1024
 Table = list[list[str]]

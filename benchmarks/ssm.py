@@ -41,7 +41,7 @@ from selfpretrain import __version__
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.ops.longconv import two_sided_conv
 from selfpretrain.registry import find
-from selfpretrain.system.memory import peak_memory
+from selfpretrain.system.hardware import peak_memory
 from selfpretrain.system.startup import keep_memory
 
 BATCH, SMALL, WARM = 8, 16, 64

@@ -26,9 +26,8 @@ from selfpretrain.data.dataset import generator
 from selfpretrain.objectives.base import ObjectiveBatch
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find
-from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 
 CASES = (
     ("attention", 64, 32, 32),

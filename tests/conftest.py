@@ -119,11 +119,11 @@ def simple_methods_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 @pytest.fixture(autouse=True, scope="session")
 def few_trees() -> Iterator[None]:
     """Boost 20 trees instead of 200, which are most of the time of a small fit."""
-    from selfpretrain.tasks.simple import boosting
+    from selfpretrain.tasks.simple import models
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boosting, "MOST_TREES", 20)
-        patch.setattr(boosting, "LEAST_TREES", 20)
+        patch.setattr(models, "MOST_TREES", 20)
+        patch.setattr(models, "LEAST_TREES", 20)
         yield
 
 

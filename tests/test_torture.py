@@ -39,7 +39,7 @@ from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.run import run_experiment
-from selfpretrain.runner.verify import verify
+from selfpretrain.runner.status import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines
@@ -480,7 +480,7 @@ def swapped(plain: Any, at: random.Random) -> None:
 
 def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path):
     """Inside of a digest that fits, or in the bytes: refused in one line, or no harm."""
-    from selfpretrain.estimators.classifiers import SequenceClassifier
+    from selfpretrain.estimators.models import SequenceClassifier
 
     x = np.random.default_rng(0).normal(size=(24, 8))
     kind = SequenceClassifier(mixer="attention", objective=None, scale="smoke", device="cpu")

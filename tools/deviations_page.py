@@ -10,8 +10,7 @@ from pathlib import Path
 
 from selfpretrain.registry import find, names
 from selfpretrain.studies.base import about
-from selfpretrain.studies.recipes.lookup import PAPERS, paper_recipe, recipe_keys
-from selfpretrain.studies.recipes.printed import PaperRecipe
+from selfpretrain.studies.recipes.printed import PAPERS, PaperRecipe, paper_recipe, recipe_keys
 
 TABLE = Path(__file__).with_name("deviations.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "deviations.md"

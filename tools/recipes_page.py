@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from selfpretrain.config import to_dict
-from selfpretrain.studies.recipes.lookup import PAPERS, paper_recipe, recipe_keys
-from selfpretrain.studies.recipes.printed import CODE, DEFAULT, OURS, PaperRecipe
+from selfpretrain.studies.recipes.printed import (
+    CODE,
+    DEFAULT,
+    OURS,
+    PAPERS,
+    PaperRecipe,
+    paper_recipe,
+    recipe_keys,
+)
 
 PAGE = Path(__file__).parent.parent / "docs/recipes.md"
 ARMS = ("model", "pretrain", "finetune", "scratch_model", "scratch")
@@ -24,7 +31,7 @@ $ spt compare --task image --mixers attention --objective masked --scale paper -
 ```
 
 Studies ask for any of them by name: `paper_arms("amos", "image", "s4-random")` in
-`studies/recipes/lookup.py`. What a paper did not train is refused.
+`studies/recipes/printed.py`. What a paper did not train is refused.
 
 Every field of a recipe is listed under the place where it stands: a table and its row, a section, the code
 published with Amos et al., or our choice where neither says it. A field that is not listed has the default

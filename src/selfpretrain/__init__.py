@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from .api import compare, study
     from .data.importing.importer import import_arrays, import_data
     from .data.importing.options import ImportOptions
-    from .estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
-    from .estimators.regressor import SequencePretrainer, SequenceRegressor
+    from .estimators.models import (
+        MultilabelClassifier,
+        PositionClassifier,
+        SequenceClassifier,
+        SequencePretrainer,
+        SequenceRegressor,
+    )
     from .report.results import ExperimentResults
     from .report.results import read as read_results
     from .runner.stage import run
@@ -63,13 +68,13 @@ _WHERE = {
     "ExperimentResults": "report.results:ExperimentResults",
     "ImportOptions": "data.importing.options:ImportOptions",
     "Model": "training.model:Model",
-    "MultilabelClassifier": "estimators.classifiers:MultilabelClassifier",
+    "MultilabelClassifier": "estimators.models:MultilabelClassifier",
     "Optim": "training.optim:Optim",
-    "PositionClassifier": "estimators.classifiers:PositionClassifier",
+    "PositionClassifier": "estimators.models:PositionClassifier",
     "Recipe": "training.recipe:Recipe",
-    "SequenceClassifier": "estimators.classifiers:SequenceClassifier",
-    "SequencePretrainer": "estimators.regressor:SequencePretrainer",
-    "SequenceRegressor": "estimators.regressor:SequenceRegressor",
+    "SequenceClassifier": "estimators.models:SequenceClassifier",
+    "SequencePretrainer": "estimators.models:SequencePretrainer",
+    "SequenceRegressor": "estimators.models:SequenceRegressor",
     "Stage": "training.recipe:Stage",
     "Workspace": "runner.workspace:Workspace",
     "compare": "api:compare",

@@ -1,7 +1,7 @@
 """Registry of tasks, mixers, objectives, arms, studies, executors and trackers, found by file name.
 
 A "shelf" is a folder whose every file provides one object. The directory is the registry: ``mixers/s4d.py``
-provides the mixer named ``s4d`` as ``s4d.mixer``.
+provides the mixer named ``s4d`` as ``s4d.mixer``. What other packages provide is imported on first use.
 """
 
 import functools
@@ -115,6 +115,18 @@ def name_of(obj: object) -> str:
     package, _, file = kind.__module__.rpartition(".")
     on_shelf = package in map(module_of, SHELVES)
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
+
+
+def import_extra(module: str, feature: str, extra: str) -> Any:
+    """Import and return a module of an optional dependency.
+
+    Raises:
+        SpecError: if it is not installed; the message has the pip command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error
 
 
 def _find_outside(shelf: str, name: str) -> Any:

@@ -14,12 +14,11 @@ from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.averaged import Averaged, mean_prediction
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.ensemble import EnsembleModel
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
 from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.trainer import Trainer, TrainerInputs
 

@@ -27,8 +27,7 @@ from selfpretrain.studies.arms.base import Arm, contrasts_of, resolve_arms
 from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training import cost
-from selfpretrain.training.build import build_network, training_data
-from selfpretrain.training.recipe import fingerprint
+from selfpretrain.training.recipe import build_network, fingerprint, training_data
 from selfpretrain.training.schema import json_schema
 from selfpretrain.training.transfer import freeze
 

@@ -8,7 +8,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
-from selfpretrain.tasks.common.waves import make_waves
+from selfpretrain.tasks.imported import make_waves
 
 POSITIONS = 24
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy.io import wavfile
 
-from selfpretrain.data.importing import hub
+from selfpretrain.data.importing import tables
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS
@@ -86,8 +86,8 @@ def test_a_data_set_of_the_hub_keeps_its_splits_and_names_of_classes(monkeypatch
 
     splits = {"train": split(1500), "validation": split(20), "test": split(30), "unsupervised": split(9)}
     library = SimpleNamespace(load_dataset=lambda name: splits)
-    monkeypatch.setattr(hub, "_reachable", lambda: True)
-    monkeypatch.setattr(hub, "_library", lambda: library)
+    monkeypatch.setattr(tables, "_reachable", lambda: True)
+    monkeypatch.setattr(tables, "_library", lambda: library)
     made = bring("hf:somebody/texts", label="label")
     assert [len(made.examples(split)) for split in SPLITS] == [1500, 20, 30]
     assert made.form.target.names == ("neg", "pos")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from imports import bring
 from selfpretrain.cli import app
 from selfpretrain.config import spec
-from selfpretrain.data import integrity, rows, store
+from selfpretrain.data import rows, store
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.paths import imported_datasets
@@ -54,8 +54,8 @@ def say(folder, **changes):
     """The set claims other things, and that they were always so."""
     meta = json.loads((folder / "meta.json").read_text()) | changes
     for name in meta["sha256"]:
-        meta["sha256"][name] = integrity.file_hash(integrity.file_of(folder, name))
-    (folder / "meta.json").write_text(json.dumps(meta | {"seal": integrity.seal(meta)}))
+        meta["sha256"][name] = store.file_hash(store.file_of(folder, name))
+    (folder / "meta.json").write_text(json.dumps(meta | {"seal": store.seal(meta)}))
 
 
 HARM = {
@@ -148,7 +148,7 @@ def test_no_description_another_version_and_symbols_outside_of_the_vocabulary(ti
 def test_no_bit_passes(tiny):
     """Of all files; what is remembered of them decides nothing."""
     random, before = np.random.RandomState(1), open_dataset(tiny).digest
-    files = [file for file in sorted(tiny.iterdir()) if file.name != integrity.MEMORY]
+    files = [file for file in sorted(tiny.iterdir()) if file.name != store.MEMORY]
     for _ in range(200):
         file = files[random.randint(len(files))]
         kept = file.read_bytes()
@@ -160,13 +160,13 @@ def test_no_bit_passes(tiny):
             assert "\n" not in str(error)
         file.write_bytes(kept)
     for text in ("", "{", "[]", '{"flat": 3}', '{"flat": [1, 2, 3, "x"]}'):
-        (tiny / integrity.MEMORY).write_text(text)
+        (tiny / store.MEMORY).write_text(text)
         assert open_dataset(tiny).digest == before
 
 
 def test_what_was_right_is_not_read_again_until_it_looks_otherwise(tiny, monkeypatch):
-    read, real = [], integrity.file_hash
-    monkeypatch.setattr(integrity, "file_hash", lambda file: read.append(file.name) or real(file))
+    read, real = [], store.file_hash
+    monkeypatch.setattr(store, "file_hash", lambda file: read.append(file.name) or real(file))
     open_dataset(tiny)
     assert read == []  # the writer has just read them
     os.utime(tiny / "split.npy", ns=(1, 1))
@@ -175,7 +175,7 @@ def test_what_was_right_is_not_read_again_until_it_looks_otherwise(tiny, monkeyp
     assert read == ["split.npy"]
     open_dataset(tiny, rehash=True)
     assert len(read) == 6
-    (tiny / integrity.MEMORY).unlink()
+    (tiny / store.MEMORY).unlink()
     open_dataset(tiny)
     assert len(read) == 11
 
@@ -184,8 +184,8 @@ def test_unreadable_is_not_damaged(tiny, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    (tiny / integrity.MEMORY).unlink()
-    monkeypatch.setattr(integrity.hashlib, "file_digest", refuse)
+    (tiny / store.MEMORY).unlink()
+    monkeypatch.setattr(store.hashlib, "file_digest", refuse)
     with pytest.raises(DataError, match="no right to read") as caught:
         open_dataset(tiny)
     assert not isinstance(caught.value, DamagedData)

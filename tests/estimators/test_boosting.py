@@ -7,23 +7,22 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor
 from selfpretrain.data.spec import Classes, ClassSets, Reals
-from selfpretrain.tasks.simple import boosting
-from selfpretrain.tasks.simple.boosting import BoostedTrees, fit_boosted
-from selfpretrain.tasks.simple.linear import NEVER
+from selfpretrain.tasks.simple import models
+from selfpretrain.tasks.simple.models import NEVER, BoostedTrees, fit_boosted
 
 RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(200, 6)
 WEIGHTS = RANDOM.rand(200) + 0.5
 SETTINGS = {"learning_rate": 0.1, "subsample": 0.5, "max_features": "sqrt", "max_depth": 3}
-SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": boosting.LEAST_WEIGHT}
+SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": models.LEAST_WEIGHT}
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1}
 
 
 @pytest.fixture(autouse=True)
 def all_trees(monkeypatch):
     """As many as users get; other tests have fewer."""
-    monkeypatch.setattr(boosting, "MOST_TREES", 200)
-    monkeypatch.setattr(boosting, "LEAST_TREES", 50)
+    monkeypatch.setattr(models, "MOST_TREES", 200)
+    monkeypatch.setattr(models, "LEAST_TREES", 50)
 
 
 def names(number):
@@ -102,4 +101,4 @@ def test_statistics_tell_waves_by_their_frequency():
 def test_there_are_fewer_trees_for_many_classes():
     y = np.arange(200) % 40
     model = fit_boosted(X, y, WEIGHTS, Classes(names(40)), 2)
-    assert len(model.root) == boosting.LEAST_TREES * 40
+    assert len(model.root) == models.LEAST_TREES * 40

@@ -8,8 +8,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from selfpretrain.estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
-from selfpretrain.estimators.regressor import SequencePretrainer, SequenceRegressor
+from selfpretrain.estimators.models import (
+    MultilabelClassifier,
+    PositionClassifier,
+    SequenceClassifier,
+    SequencePretrainer,
+    SequenceRegressor,
+)
 
 ALONE = {"model": "network", "n_trials": 1}
 SMALL = {"width": 16, "depth": 1, "pretrain_epochs": 0.2, "lr": 1e-2, "mixer": "attention"} | ALONE

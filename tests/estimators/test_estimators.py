@@ -16,7 +16,7 @@ from selfpretrain.estimators import predictor as predicting
 from selfpretrain.estimators.scores import class_measures
 from selfpretrain.runner import run
 from selfpretrain.runner.plan import estimate
-from selfpretrain.tasks.common.waves import make_waves
+from selfpretrain.tasks.imported import make_waves
 
 TOY = {"scale": "smoke", "runs": None}
 ALONE = {"model": "network", "n_trials": 1}
@@ -320,7 +320,7 @@ def test_saved_and_loaded_elsewhere_it_answers_the_same_to_the_bit(model, tmp_pa
     script = f"""
 import numpy as np
 from selfpretrain import SequenceClassifier
-from selfpretrain.tasks.common.waves import make_waves
+from selfpretrain.tasks.imported import make_waves
 model = SequenceClassifier.load({str(folder)!r}, device="cpu")
 np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(make_waves(60, seed=1)[0]))
 """

@@ -9,7 +9,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier, SequenceRegressor
 from selfpretrain.errors import SpecError, StoreError
-from selfpretrain.tasks.common.waves import make_waves
+from selfpretrain.tasks.imported import make_waves
 
 X, y = make_waves(24, seed=0)
 TOY = {"scale": "smoke"}
@@ -20,7 +20,7 @@ import sys, warnings
 import numpy as np
 import torch
 import selfpretrain
-from selfpretrain.tasks.common.waves import make_waves
+from selfpretrain.tasks.imported import make_waves
 
 warnings.simplefilter("ignore")
 X, y = make_waves(24, seed=0)

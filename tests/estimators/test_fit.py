@@ -17,16 +17,15 @@ from selfpretrain import (
 )
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
-from selfpretrain.estimators.alphabet import ETX, STX
-from selfpretrain.estimators.averaging import AveragePredictor, average_answers
+from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
-from selfpretrain.estimators.simple import SimplePredictor
+from selfpretrain.estimators.simple import AveragePredictor, SimplePredictor, average_answers
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
-from selfpretrain.tasks.simple.linear import LinearModel
+from selfpretrain.tasks.simple.models import LinearModel
 from selfpretrain.tasks.simple.symbols import Ends, NGrams, Windows
 from selfpretrain.training import cost
 

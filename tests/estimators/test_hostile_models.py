@@ -9,8 +9,7 @@ import pytest
 
 from selfpretrain.cli.app import run
 from selfpretrain.errors import SpecError, StoreError
-from selfpretrain.estimators.classifiers import SequenceClassifier
-from selfpretrain.estimators.models import load
+from selfpretrain.estimators.models import SequenceClassifier, load
 from selfpretrain.system.files import read_json, write_json
 
 X = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32)

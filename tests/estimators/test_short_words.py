@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from selfpretrain.estimators.classifiers import SequenceClassifier
+from selfpretrain.estimators.models import SequenceClassifier
 
 LETTERS = np.array(list("aeiounrst"))
 

@@ -22,13 +22,20 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
-from selfpretrain.report.recipe_text import describe
+from selfpretrain.runner.provenance import describe
 from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training.build import build_network
 from selfpretrain.training.mixer_checks import check, check_recipes
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint, foreign_modules, identity
+from selfpretrain.training.recipe import (
+    Budget,
+    Recipe,
+    Stage,
+    build_network,
+    fingerprint,
+    foreign_modules,
+    identity,
+)
 
 WIDTH, LENGTH = 8, 24
 

@@ -10,11 +10,10 @@ import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.mixers.common import pairs as attended_pairs
-from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
+from selfpretrain.mixers.common.attention_heads import merge_heads, rotate, split_heads
+from selfpretrain.mixers.common.pairs import attend_pairs, make_block_mask
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.longformer import Longformer
-from selfpretrain.mixers.ops.flex import attend_pairs, make_block_mask
-from selfpretrain.mixers.ops.rotary import rotate
 from selfpretrain.mixers.sparse import Sparse
 from selfpretrain.mixers.window import Window
 

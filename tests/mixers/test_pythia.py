@@ -14,7 +14,7 @@ from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.mixers.common import pythia_weights
+from selfpretrain.mixers.common import hf_model
 from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.training.mixer_checks import check
 from selfpretrain.training.model import Model
@@ -132,7 +132,7 @@ def test_what_cannot_be_made_is_refused_in_a_line(folder, tmp_path, monkeypatch)
     several = transformers.T5Config(vocab_size=9, d_model=D, d_kv=4, num_layers=1, num_heads=2)
     several.save_pretrained(folder)
     refused(Pythia(there, layers=0), D, "not one network")
-    pythia_weights._import_transformers.cache_clear()
+    hf_model._import_transformers.cache_clear()
     monkeypatch.setitem(sys.modules, "transformers", None)
     refused(Pythia(), D, r"pip install 'selfpretrain\[hf\]'")
 

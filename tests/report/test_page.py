@@ -12,7 +12,7 @@ from rich.console import Console
 
 from selfpretrain.report import diagnostics, format, page, pictures, tables
 from selfpretrain.report.analysis import analyse
-from selfpretrain.report.figures import charts, learning
+from selfpretrain.report.figures import charts
 from selfpretrain.report.layout import Depth
 from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
@@ -163,21 +163,21 @@ def test_curves_begin_with_pretraining(make, scene):
     (picture,) = pictures.curves(found)
     assert "pretraining loss" in "".join(ElementTree.fromstring(picture.svg).itertext())
     cell = found.tasks[0].task.at("s4d", "SPT")[0]
-    (path,) = learning.pretraining(cell, flops=True)
+    (path,) = charts.pretraining(cell, flops=True)
     assert [point[1] for point in path.values()] == [2.75, 2.5, 2.0]
     assert path[400][0] == pytest.approx(0.9e12)
-    later = learning.finetuning(cell, True, 1.0)
+    later = charts.finetuning(cell, True, 1.0)
     assert path[400][0] < min(x for x, _ in later.values()) and later[600][0] == pytest.approx(2.3e12)
-    assert learning.finetuning(cell, False, 1.0)[30][0] == 430, "after the steps of pretraining"
+    assert charts.finetuning(cell, False, 1.0)[30][0] == 430, "after the steps of pretraining"
     assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
 def test_titles_of_curves_keep_apart(small, monkeypatch):
     drawn = []
-    monkeypatch.setattr(learning, "to_svg", lambda figure: drawn.append(figure) or "")
+    monkeypatch.setattr(charts, "to_svg", lambda figure: drawn.append(figure) or "")
     names = ["maximum over positions", "attention over positions", "WWWWW MMMMM", "x"]
     found = analysis(small(dict.fromkeys(names, ROWS["attention"])))
-    learning.learning_curves(found.tasks[0].task, names, "task")
+    charts.learning_curves(found.tasks[0].task, names, "task")
     (figure,) = drawn
     figure.draw_without_rendering()
     boxes = [axes._left_title.get_window_extent() for axes in figure.axes[: len(names)]]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from selfpretrain.errors import SpecError
-from selfpretrain.tasks.inspect import preview_figure, preview_terminal
-from selfpretrain.tasks.inspect.preview_figure import Preview, PreviewItem
+from selfpretrain.tasks.inspect import drawing
+from selfpretrain.tasks.inspect.drawing import Preview, PreviewItem
 
 RANDOM = np.random.RandomState(0)
 CLASSES = {"train": np.array([0, 0, 0, 1]), "val": np.array([1]), "test": np.array([0, 1])}
@@ -38,12 +38,12 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_everything_can_be_drawn_and_printed(tmp_path, name):
-    preview_figure.save_figure(VIEWS[name], tmp_path / "x.svg")
+    drawing.save_figure(VIEWS[name], tmp_path / "x.svg")
     svg = (tmp_path / "x.svg").read_text()
     words = ("a task", "example 0", "train", "val", "test") + (("left", "right", "length") * (name == "text"))
     assert len(svg) > 3000 and all(f">{word}<" in svg for word in words) and "$" not in svg
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(preview_terminal.render(VIEWS[name]))
+    console.print(drawing.render_text(VIEWS[name]))
     lines = console.export_text().splitlines()
     assert lines[0] == "a task"
     assert max(map(len, lines)) <= 80
@@ -53,7 +53,7 @@ def test_everything_can_be_drawn_and_printed(tmp_path, name):
 def test_a_picture_has_the_same_bytes_again(tmp_path, suffix):
     paths = [tmp_path / f"{i}{suffix}" for i in range(2)]
     for path in paths:
-        preview_figure.save_figure(VIEWS["one length"], path)
+        drawing.save_figure(VIEWS["one length"], path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
@@ -71,7 +71,7 @@ def test_an_image_is_upright():
     values = np.zeros((9, 1))
     values[1] = 255  # first row, second column
     assert VIEWS["image"].image(values).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    rows = preview_terminal._image(VIEWS["image"], values)
+    rows = drawing._image_lines(VIEWS["image"], values)
     assert rows == ["  @@  ", "      ", "      "]
 
 
@@ -85,8 +85,8 @@ def test_tokens_are_written_in_one_line():
 @given(st.lists(st.integers(0, 10**6), min_size=1), st.booleans())
 def test_every_value_is_in_one_bin(values, real):
     values = np.array(values, dtype=np.float64 if real else np.int64)
-    edges = preview_figure.bins(values)
-    assert len(edges) <= preview_figure.BINS + 1
+    edges = drawing.bins(values)
+    assert len(edges) <= drawing.BINS + 1
     assert np.histogram(values, edges)[0].sum() == len(values)
     if not real:
         assert len(set(np.diff(edges))) == 1
@@ -96,7 +96,7 @@ def test_every_value_is_in_one_bin(values, real):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(1, 50))
 def test_the_envelope_keeps_peaks(values, points):
     values = np.array(values)
-    at, thin = preview_figure.envelope(values, points)
+    at, thin = drawing.envelope(values, points)
     assert len(at) == len(thin) <= max(2 * points, len(values))
     assert (thin.min(), thin.max()) == (values.min(), values.max())
     assert (np.diff(at) >= 0).all()
@@ -104,6 +104,6 @@ def test_the_envelope_keeps_peaks(values, points):
 
 def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(SpecError, match=r"neither \.png nor \.svg"):
-        preview_figure.save_figure(VIEWS["text"], tmp_path / "x.gif")
+        drawing.save_figure(VIEWS["text"], tmp_path / "x.gif")
     with pytest.raises(SpecError, match="cannot be written"):
-        preview_figure.save_figure(VIEWS["text"], tmp_path / "nowhere" / "x.png")
+        drawing.save_figure(VIEWS["text"], tmp_path / "nowhere" / "x.png")

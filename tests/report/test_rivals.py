@@ -7,7 +7,7 @@ import pytest
 from report.test_verdict import analysis
 from scipy import stats
 
-from selfpretrain.report import rivals
+from selfpretrain.report import diagnostics
 from selfpretrain.report.format import MINUS, NONE
 from selfpretrain.report.statistics import rank_correlation, ratio_bounds
 from task_results import MATCHED, SPT, study_of
@@ -38,7 +38,7 @@ WHOLE = [0.20, 0.21, 0.19, 0.22, 0.18]
 def test_shares_of_a_gap():
     scores = {("a", MATCHED): BASE, ("a", SPT): above(WHOLE)}
     parts = {"near": [x / 2 for x in WHOLE], "joint": [0.0] * 5, "pooling": [-0.02, 0.01, 0.0, -0.03, -0.06]}
-    found = texts(rivals.gaps(study(scores | {("a", arm): above(gain) for arm, gain in parts.items()})))
+    found = texts(diagnostics.gaps(study(scores | {("a", arm): above(gain) for arm, gain in parts.items()})))
     assert set(found) == set(ARMS)
     assert tuple(found["near"][1:]) == ("50 %", "[50 %, 50 %]", "1.00")  # proportional: the ratio is exact
     assert found["joint"][1:3] == ["0 %", "[0 %, 0 %]"]
@@ -49,22 +49,22 @@ def test_shares_of_a_gap():
 
 def test_no_share_of_a_gap_that_is_not_clear():
     scores = {("a", MATCHED): BASE, ("a", SPT): above([0.2, -0.2, 0.1, 0.3, -0.1])}
-    found = texts(rivals.gaps(study(scores | {("a", arm): above([0.1] * 5) for arm in ARMS})))
+    found = texts(diagnostics.gaps(study(scores | {("a", arm): above([0.1] * 5) for arm in ARMS})))
     assert all(line[1:3] == [NONE, NONE] for line in found.values()) and len(found) == 3
 
 
 def test_arms_that_are_not_compared_with_both_sides_are_no_rivals():
     scores = {("a", MATCHED): BASE, ("a", SPT): above(WHOLE)} | {("a", arm): BASE for arm in ARMS}
     contrasts = ((SPT, MATCHED), *((SPT, arm) for arm in ARMS))
-    assert not rivals.gaps(study(scores, contrasts)).rows
+    assert not diagnostics.gaps(study(scores, contrasts)).rows
     few = {place: values for place, values in scores.items() if place[1] != "near"}
-    assert not rivals.gaps(study(few)).rows
+    assert not diagnostics.gaps(study(few)).rows
 
 
 def test_missing_arms_are_left_out():
     scores = {("a", MATCHED): BASE, ("a", SPT): above(WHOLE), ("a", "near"): [None] * 5}
     scores |= {("a", arm): above([0.1] * 5) for arm in ("joint", "pooling")}
-    assert set(texts(rivals.gaps(study(scores)))) == {"joint", "pooling"}
+    assert set(texts(diagnostics.gaps(study(scores)))) == {"joint", "pooling"}
 
 
 def test_fiellers_interval_covers_95_percent():
@@ -93,12 +93,12 @@ def rows(control, treatment):
 
 def test_rank_correlation_of_two_orders():
     control = [0.5, 0.6, 0.7, 0.8, 0.55, 0.65, 0.75]
-    (line,) = rivals.order(study(rows(control, [x**2 for x in control]))).rows
+    (line,) = diagnostics.order(study(rows(control, [x**2 for x in control]))).rows
     assert [entry.text for entry in line[:2]] == ["7", "1.00"]
-    (line,) = rivals.order(study(rows(control, [1 - x for x in control]))).rows
+    (line,) = diagnostics.order(study(rows(control, [1 - x for x in control]))).rows
     assert line[1].text == f"{MINUS}1.00"
-    assert not rivals.order(study(rows(control[:5], control[:5]))).rows
-    assert not rivals.order(study(rows(control, [0.5] * 7))).rows
+    assert not diagnostics.order(study(rows(control[:5], control[:5]))).rows
+    assert not diagnostics.order(study(rows(control, [0.5] * 7))).rows
 
 
 def test_rank_correlation_is_spearmans_and_covers():

@@ -15,7 +15,7 @@ from selfpretrain.report.sequential import Looks
 from selfpretrain.runner import looks, run
 from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.common.measures import due_runs, mean_score
+from selfpretrain.studies.common.table_study import due_runs, mean_score
 from selfpretrain.system.events import listen
 from selfpretrain.training.recipe import fingerprint
 

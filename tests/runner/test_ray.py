@@ -17,8 +17,8 @@ from processes import environment
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted
 from selfpretrain.runner.plan import jobs
-from selfpretrain.runner.remote import RemoteStage
 from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.stage import RemoteStage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training import code_hash
 from selfpretrain.training.run_dir import RunDir

@@ -21,9 +21,8 @@ from selfpretrain.report.integrity import read_predictions
 from selfpretrain.runner import tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
-from selfpretrain.runner.job_queue import JobQueue
 from selfpretrain.runner.plan import Job, jobs, pending_jobs, read_costs, write_costs
-from selfpretrain.runner.run import _executor_name, run_experiment, run_recipes
+from selfpretrain.runner.run import JobQueue, _executor_name, run_experiment, run_recipes
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
@@ -31,9 +30,8 @@ from selfpretrain.studies.coser_table_4 import QueriesAndKeys
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import cost
-from selfpretrain.training.build import build_network
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.run_dir import WEIGHTS, RunDir
 
 

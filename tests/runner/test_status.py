@@ -1,18 +1,31 @@
-"""How far stages are, and what is deleted of them."""
+"""How far stages are, what is deleted of them, and whether they are what was written.
 
+``spt runs verify`` names every file that is not what was written; doing what it says brings it back.
+"""
+
+import json
+import random
+import re
+import shutil
 import sys
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+import toys
 from engines import COMPARE, study
+from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
-from selfpretrain.errors import Interrupted
+from selfpretrain.errors import Interrupted, StoreError
 from selfpretrain.runner.run import run_experiment, run_recipes
-from selfpretrain.runner.status import statuses
+from selfpretrain.runner.status import statuses, verify
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.files import read_json, write_json
 
 STUDY = study()
+REQUEST = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
 
 
 @pytest.fixture
@@ -106,3 +119,202 @@ def test_a_dry_run_refuses_to_detach_what_a_run_would_not(tmp_path, capsys, flag
 def test_detach_needs_an_engine_that_goes_on_alone(tmp_path, capsys):
     assert run([*COMPARE, "--runs", str(tmp_path), "--detach"]) == 2
     assert "--detach needs --executor slurm" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Path:
+    """A folder of runs in which a comparison has finished; to be copied."""
+    toys.settle()
+    runs = tmp_path_factory.mktemp("verify") / "runs"
+    run_request(REQUEST, Workspace(runs, quiet=True))
+    return runs
+
+
+@pytest.fixture
+def runs(done, tmp_path) -> Path:
+    shutil.copytree(done, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def wrong(runs, levels=("wrong",)):
+    return [found.said for _, all_found in verify(runs) for found in all_found if found.level in levels]
+
+
+def rows(runs):
+    toys.settle()
+    found = run_request(REQUEST, Workspace(runs, quiet=True)).to_rows()
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+
+def test_a_whole_folder_is_fine(runs, capsys):
+    assert run(["runs", "verify", str(runs)]) == 0
+    assert capsys.readouterr().out.endswith("are fine, 0 files are not\n")
+    assert not wrong(runs, ("wrong", "note"))
+
+
+@pytest.mark.slow
+def test_a_bit_in_any_file_is_found_and_what_is_said_brings_it_back(runs):
+    """One flipped bit in each kind of file: found, named; doing what is said gives the same numbers again."""
+    before, kinds = rows(runs), {}
+    for path in sorted(
+        path
+        for path in runs.rglob("*")
+        if path.is_file() and path.stat().st_size
+        if not path.name.startswith(".lease-")  # who worked on it says nothing of what came out
+    ):
+        kinds.setdefault(re.sub(r"[0-9a-f]{10}", "", path.name), path)
+    assert len(kinds) > 9, kinds
+    for path in kinds.values():
+        whole, at = path.read_bytes(), random.Random(path.name)
+        content = bytearray(whole)
+        content[at.randrange(len(content))] ^= 1 << at.randrange(8)
+        path.write_bytes(content)
+        said, *more = [line for line in wrong(runs, ("wrong", "note")) if "is gone;" not in line]
+        assert not more, (said, more)
+        assert str(path) in said or path.name == "study.json"
+        if "it is made again" in said:
+            assert rows(runs) == before
+            path.write_bytes(whole)
+        elif named := re.search(r"delete this one file, (\S+\.\w+)( beside it)?", said):
+            (path.parent / named[1]).unlink()
+        else:
+            assert f"spt report {path.parent}" in said and run(["report", str(path.parent)]) == 0
+        assert rows(runs) == before, path
+        assert not wrong(runs), path
+
+
+def test_the_files_of_two_stages_are_told_apart(runs):
+    one, other, *_ = sorted(runs.glob("stages/*classify*"))
+    for name in ("result.json", "recipe.json", "log.jsonl", "predictions.safetensors", "weights.safetensors"):
+        kept = (one / name).read_bytes()
+        shutil.copy(other / name, one / name)
+        assert any(str(one / name) in line for line in wrong(runs)), name
+        (one / name).write_bytes(kept)
+    assert not wrong(runs)
+
+
+def test_unfinished_and_left_over_is_only_noted(runs):
+    stage = sorted(runs.glob("stages/*classify*"))[0]
+    (stage / "result.json").unlink()
+    (stage / ".weights.safetensors-abcdefgh.tmp").touch()
+    assert not wrong(runs)
+    assert len(wrong(runs, ("note",))) == 2
+
+
+def test_where_nothing_is_there_is_nothing_to_verify(tmp_path, capsys):
+    assert run(["runs", "verify", str(tmp_path)]) == 1
+    assert "give a folder of runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["report.html", "pages.json"])
+def test_a_finished_compare_makes_its_pages_again(runs, name):
+    before = rows(runs)
+    (page,) = runs.glob(f"compare-*/{name}")
+    whole = page.read_bytes()
+    page.unlink()
+    assert rows(runs) == before and page.exists() and not wrong(runs)
+    page.write_bytes(whole.replace(b"5", b"6") + b" ")
+    assert wrong(runs) and rows(runs) == before and not wrong(runs)
+
+
+def test_exchanged_arms_are_planned_again(runs):
+    """With a digest that fits: only who knows the plan can tell."""
+    before, (path,) = rows(runs), runs.glob("compare-*/study.json")
+    write_json(path, exchanged(read_json(path, (1, 2))))
+    assert rows(runs) == before and exchanged(read_json(path, (1, 2))) != read_json(path, (1, 2))
+
+
+def exchanged(study):
+    """The same but for two arms of which each has the stages of the other."""
+    cells = {cell["column"]: cell for cell in study["tasks"][0]["cells"]}
+    one, other = cells["scratch"], cells["SPT"]
+    one["stages"], other["stages"] = other["stages"], one["stages"]
+    return study
+
+
+def without_digest(path, change):
+    content = read_json(path, (1, 2))
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+FORGERIES = {
+    "a score": lambda result: result["scores"]["test"].update(score=0.99, accuracy=0.99),
+    "a score of validation": lambda result: result["scores"]["val"].update(score=0.99),
+    "compute": lambda result: result["cost"].update(flops=1.0),
+    "an objective": lambda result: result.update(objective="own"),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+@pytest.mark.parametrize("predictions", [True, False], ids=["", "no predictions"])
+def test_what_verify_sees_report_and_compare_see(runs, what, predictions, capsys):
+    stage = sorted(runs.glob("stages/*classify*"))[0]
+    without_digest(stage / "result.json", FORGERIES[what])
+    if not predictions:
+        (stage / "predictions.safetensors").unlink()
+    refused_by_all(runs, str(stage), capsys)
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "environment.json", "predictions.safetensors", "log.jsonl"])
+def test_what_is_gone_beside_a_result_is_missed_by_all(runs, name, capsys):
+    stage = sorted(runs.glob("stages/*classify*"))[0]
+    (stage / name).unlink()
+    assert any(f"{stage / name} is gone" in line for line in wrong(runs))
+    refused_by_all(runs, str(stage / name), capsys)
+
+
+def name_another_objective(stage):
+    result = read_json(stage / "result.json", (1, 2))
+    write_json(stage / "result.json", result | {"objective": "own"})
+    return "it says objective 'own', its recipe 'classify'"
+
+
+def add_garbage_to_the_log(stage):
+    path = stage / "log.jsonl"
+    path.write_text(path.read_text() + "garbage}\n")
+    return str(path)
+
+
+def put_a_folder_in_place_of(name, stage):
+    (stage / name).unlink()
+    (stage / name).mkdir()
+    return str(stage / name)
+
+
+HARMS = {
+    "another objective": name_another_objective,
+    "garbage in the log": add_garbage_to_the_log,
+    "no result": partial(put_a_folder_in_place_of, "result.json"),
+    "no predictions": partial(put_a_folder_in_place_of, "predictions.safetensors"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_other_harm_is_refused_by_all_whatever_the_digests(runs, harm, capsys):
+    refused_by_all(runs, harm(sorted(runs.glob("stages/*classify*"))[0]), capsys)
+
+
+def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
+    (path,) = runs.glob("compare-*/study.json")
+    without_digest(path, exchanged)
+    refused_by_all(runs, f"{path} is damaged (its digest, content_sha256, is gone)", capsys)
+
+
+@pytest.mark.parametrize("content", [{}, {"files": {"/dev/zero": "0"}}])
+def test_pages_that_nothing_is_known_of_are_named_and_made_again(runs, content):
+    before, (path,) = rows(runs), runs.glob("compare-*/pages.json")
+    write_json(path, content)
+    assert all(f"spt report {path.parent} makes it again" in line for line in wrong(runs)) and wrong(runs)
+    assert rows(runs) == before and not wrong(runs)
+
+
+def refused_by_all(runs, said, capsys):
+    """By verify, report and compare, each in one line."""
+    assert any(said in line for line in wrong(runs)), wrong(runs)
+    (study,) = runs.glob("compare-*")
+    assert run(["report", str(study)]) == 1
+    told = capsys.readouterr().err
+    assert said in told and "unforeseen" not in told
+    with pytest.raises(StoreError, match=re.escape(said)):
+        rows(runs)

@@ -17,15 +17,17 @@ from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.studies.recipes.defaults import denoising_objective
-from selfpretrain.studies.recipes.lookup import (
+from selfpretrain.studies.recipes.printed import (
+    DEFAULT,
+    OURS,
     PAPERS,
+    RecipeKey,
     match_recipe,
     paper_arms,
     paper_recipe,
     recipe_keys,
     task_name,
 )
-from selfpretrain.studies.recipes.printed import DEFAULT, OURS, RecipeKey
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.image import Image
 from selfpretrain.tasks.listops import ListOps
@@ -33,8 +35,7 @@ from selfpretrain.tasks.pathfinder import Pathfinder
 from selfpretrain.tasks.pathx import PathX
 from selfpretrain.tasks.speech import Speech
 from selfpretrain.tasks.stdlib import Stdlib
-from selfpretrain.training.build import build_network
-from selfpretrain.training.recipe import Recipe
+from selfpretrain.training.recipe import Recipe, build_network
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = [key for name in PAPERS for key in recipe_keys(name)]

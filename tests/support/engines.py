@@ -9,7 +9,7 @@ from dataclasses import replace
 from selfpretrain.cli import app
 from selfpretrain.registry import resolve
 from selfpretrain.runner import run
-from selfpretrain.runner.job_queue import JobQueue
+from selfpretrain.runner.run import JobQueue
 from selfpretrain.studies.compare import build_comparison
 
 COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",

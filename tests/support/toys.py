@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from selfpretrain.config import Count, spec
-from selfpretrain.data.augmentation import Augmentation
-from selfpretrain.data.dataset import Batch, SequenceDataset
+from selfpretrain.data.dataset import Augmentation, Batch, SequenceDataset
 from selfpretrain.data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens, Values
 from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import PaddingMask, Vectors

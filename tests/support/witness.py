@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import toys
 from selfpretrain.runner import stage as runner
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training import build, step, trainer
-from selfpretrain.training.recipe import Recipe
+from selfpretrain.training import step, trainer
+from selfpretrain.training.recipe import Recipe, build_network
 from selfpretrain.training.run_dir import LOG, RunDir
 
 HASHED = ("data", "batches", "masks", "draws", "shapes", "rates")
@@ -49,7 +49,7 @@ class Witness:
 
     def build_network(self, recipe: Recipe) -> nn.Module:
         """Stand in for the function of that name."""
-        network = build.build_network(recipe)
+        network = build_network(recipe)
         for name, tensor in network.state_dict().items():
             self.parts["shapes"].append(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             values = tensor.double().flatten()

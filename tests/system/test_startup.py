@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from selfpretrain.system import doctor, startup
+from selfpretrain.system import hardware, startup
 
 PROBE = """
 import ctypes
@@ -45,7 +45,7 @@ def test_large_blocks_are_kept_when_asked_unless_a_variable_turns_it_off():
 
 def test_doctor_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_MALLOC", "0")
-    assert "given back" in dict(doctor.collect_env(tmp_path))["memory"]
+    assert "given back" in dict(hardware.collect_env(tmp_path))["memory"]
 
 
 def test_elsewhere_and_with_another_c_library_nothing_changes(monkeypatch):

@@ -10,9 +10,8 @@ from pyarrow import parquet as pq
 from releases import SAMPLES, bidmc_recordings, write_physionet
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
-from selfpretrain.tasks import inspect
+from selfpretrain.tasks import bidmc, inspect
 from selfpretrain.tasks.bidmc import Bidmc
-from selfpretrain.tasks.common import recordings
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 
 COPY = "copy of an overlapping training example"
@@ -123,7 +122,7 @@ def test_the_usual_split_can_be_copied_and_patients_cannot():
 
 
 def test_labels_of_a_budget_are_some_of_all_and_cuts_have_whole_seconds():
-    cut, task = recordings.Cut(), Bidmc().tiny()
+    cut, task = bidmc.Cut(), Bidmc().tiny()
     assert cut.stride % cut.rate == cut.length % cut.rate == 0
     assert cut.starts()[-1] + cut.length <= SAMPLES
     some, full = replace(task, labels=5).load("train"), task.load("train")

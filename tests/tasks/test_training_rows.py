@@ -12,9 +12,14 @@ from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
 from selfpretrain.data.store import FORM, open_dataset
-from selfpretrain.estimators.classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
 from selfpretrain.estimators.in_memory import with_test_split
-from selfpretrain.estimators.regressor import SequencePretrainer, SequenceRegressor
+from selfpretrain.estimators.models import (
+    MultilabelClassifier,
+    PositionClassifier,
+    SequenceClassifier,
+    SequencePretrainer,
+    SequenceRegressor,
+)
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import Imported

@@ -29,9 +29,8 @@ from selfpretrain.registry import find, names
 from selfpretrain.studies.arms.base import recipes_by_column
 from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes
 from selfpretrain.training import cost, flops
-from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, fingerprint, training_data
 
 CLASSIFY = Classify()
 TASK = toys.Majority(length=128, shortest=128, examples=64)

@@ -22,11 +22,10 @@ from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training import cost
-from selfpretrain.training.build import build_network, training_data
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.mixer_checks import check, check_recipes
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
 
 WIDTH, LENGTH = 8, 40
 

@@ -1,1 +1,1 @@
-"""Command line: one module per command, thin layers over the library."""
+"""Command line: a module for each command or two, thin layers over the library."""

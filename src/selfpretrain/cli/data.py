@@ -1,6 +1,7 @@
-"""``spt data``: list, download, prepare, show, check and verify data sets."""
+"""``spt data``: import, list, download, prepare, show, check and verify data sets."""
 
 import dataclasses
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,24 +13,156 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest
+from ..data.importing import AudioFeatures
+from ..data.paths import imported_datasets
+from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest, printable
 from ..registry import resolve
 from ..system.progress import show_progress
-from .data_import import app as import_app
-from .options import DataRoot, Json, Quiet, Set, assignments
+from .options import ColumnFlags, DataRoot, Json, Quiet, Set, assignments, expanded
 from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
     from ..data.spec import Split
+    from ..data.store import StoredDataset
     from ..tasks.base import Task
 
 app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
-app.registered_commands += import_app.registered_commands
 
+COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
+SHOWN = 40
+"""Maximum number of classes whose counts are shown."""
+Origin = Annotated[
+    str,
+    typer.Argument(
+        metavar="ORIGIN",
+        help="CSV, TSV, JSONL, Parquet, Arrow, .npy, .npz or .ts file; folder of such files, recordings or "
+        "texts; or hf:owner/name.",
+    ),
+]
+Features = Annotated[
+    AudioFeatures,
+    typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
+]
+Header = Annotated[
+    bool,
+    typer.Option("--header/--no-header", help="Whether the first row of a CSV file has the column names."),
+]
 TaskName = Annotated[
     str, typer.Argument(help="Task (`spt data list`), or package.module:Class.", metavar="TASK")
 ]
-COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
+
+
+@app.command("import")
+@expanded
+def import_data(
+    *,
+    origin: Origin,
+    name: Annotated[str, typer.Option(help="Name of the data set; default: the name of the file.")] = "",
+    columns: ColumnFlags,
+    length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Split sequences into windows of this length.")
+    ] = None,
+    stride: Annotated[
+        int | None, typer.Option(min=1, help="Step between windows; default: no overlap.")
+    ] = None,
+    features: Features = "raw",
+    header: Header = True,
+    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = "",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False,
+    split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, without writing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Import without asking, replacing data of the same name.")
+    ] = False,
+    data_root: DataRoot = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
+) -> None:
+    """Import your own labelled sequences as a task for `spt compare --task NAME`."""
+    from ..data.importing import importer
+    from ..data.importing.options import ImportOptions
+
+    options = ImportOptions(
+        **dataclasses.asdict(columns),
+        length=length,
+        window=window,
+        stride=stride,
+        features=features,
+        header=header,
+        test=test,
+        encoding=encoding,
+        skip_bad=skip_bad,
+        split_seed=split_seed,
+    )
+    name = name or importer.suggested_name(origin)
+    importer.check_name(name)
+    plan = importer.plan_import(origin, options)
+    if not quiet or dry_run:
+        _show_import(f"{origin}, as {name}", plan.facts(), plan.source.hints)
+    if dry_run:
+        return
+    _agree(name, name in imported_datasets(), yes)
+    with show_progress(quiet):
+        made = importer.import_data(plan, name)
+    if quiet:
+        return
+    _show_import(f"{name} is imported", _imported(made), made.meta["about"]["notes"])
+    say(f"next: spt data check {name}, then spt compare --task {name}")
+
+
+def _agree(name: str, exists: bool, yes: bool) -> None:
+    """Ask for confirmation in a terminal; without one, existing data are never replaced.
+
+    Raises:
+        DataError: if the answer is no.
+    """
+    if yes:
+        return
+    if sys.stdin.isatty():
+        if not typer.confirm(f"Replace {name}?" if exists else "Import this?", default=not exists):
+            raise DataError("nothing was imported")
+    elif exists:
+        raise DataError(
+            f"there are data called {name!r} already; --yes replaces them, or give another --name"
+        )
+
+
+def _show_import(title: str, facts: dict[str, str], notes: list[str]) -> None:
+    say(printable(title), style="bold")
+    show_facts(((f"  {what}", printable(value)) for what, value in facts.items()), "")
+    for note in notes:
+        say(printable(f"note: {note}"))
+
+
+def _imported(made: "StoredDataset") -> dict[str, str]:
+    """Return counts, signal, lengths and labels of an imported data set, for display."""
+    import numpy as np
+
+    from ..data.spec import SPLITS, ClassSets, Reals, Tokens
+    from ..report.format import plural
+
+    form = made.form
+    targets = made.whole.targets.numpy()
+    counts = np.bincount(made.split, minlength=len(SPLITS))
+    signal = form.signal
+    found = {
+        "examples": ", ".join(f"{count:,} {split}" for split, count in zip(SPLITS, counts, strict=True)),
+        "signal": f"tokens, {signal.vocab:,} symbols"
+        if isinstance(signal, Tokens)
+        else f"values, {plural(signal.channels, 'channel')}, {signal.low:.4g} to {signal.high:.4g}",
+        "lengths": f"{int(made.whole.lengths.min()):,} to {form.length:,}",
+    }
+    if not isinstance(form.target, Reals):
+        classes = np.nonzero(targets > 0)[1] if isinstance(form.target, ClassSets) else targets[targets >= 0]
+        known = np.bincount(classes, minlength=len(form.target.names))
+        pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
+        found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
+    else:
+        found["real numbers"] = f"mean {form.target.centre:.4g}, standard deviation {form.target.spread:.4g}"
+    return found
 
 
 @app.command("list")
@@ -123,7 +256,7 @@ def show(
     quiet: Quiet = False,
 ) -> None:
     """Show examples of a task, with its labels and lengths."""
-    from ..tasks.inspect import preview_figure, preview_terminal
+    from ..tasks.inspect import drawing
     from ..tasks.inspect.preview import preview
 
     wanted = _task(task, settings)
@@ -131,9 +264,9 @@ def show(
     with resumable(), show_progress(quiet):
         view = preview(wanted, chosen, number)
     if out is None:
-        Console().print(preview_terminal.render(view))
+        Console().print(drawing.render_text(view))
     else:
-        preview_figure.save_figure(view, out)
+        drawing.save_figure(view, out)
         say(f"figure: {out}")
 
 

@@ -1,15 +1,16 @@
-"""``spt list``: list and describe what is on a shelf (tasks, mixers, arms and more), and settings."""
+"""``spt list`` and ``spt doctor``: what is on the shelves (tasks, mixers and more), and on this machine."""
 
 import dataclasses
 import functools
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import SpecError, nearest
 from ..registry import SHELVES, find, names, summary
-from .options import DataRoot, Json
+from .options import DataRoot, Json, Runs
 from .printing import print_json, show_facts
 
 app = typer.Typer()
@@ -72,3 +73,14 @@ def _described(shelf: str, name: str) -> dict[str, Any]:
         f"setting {each.name}": "" if each.default is dataclasses.MISSING else repr(each.default)
         for each in (dataclasses.fields(kind) if set_by_fields else ())
     }
+
+
+@app.command()
+def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """Show versions, devices, speed and disk space of this machine, and report problems."""
+    from ..system.hardware import collect_env
+
+    if as_json:
+        print_json(dict(collect_env(runs)))
+        return
+    show_facts(collect_env(runs))

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from ..errors import SpecError
+from .fit import ModelFolder, NewData, SkipBad
 from .options import DataRoot, Device, Trust
-from .predict import ModelFolder, NewData, SkipBad
 
 app = typer.Typer(help="Extract, show, embed with, export and publish trained models.", no_args_is_help=True)
 Output = Annotated[Path, typer.Option("--output", "-o", help="Output path.")]

@@ -39,7 +39,7 @@ def status(folder: Runs) -> None:
 @app.command()
 def verify(folder: Runs) -> None:
     """Read every file and compare hashes, recipes and scores; exit code 1 if something is wrong."""
-    from ..runner.verify import verify
+    from ..runner.status import verify
 
     console = Console()
     fine = 0

@@ -86,9 +86,9 @@ def _show(provenance: "Provenance") -> None:
 
 
 def _chapters(provenance: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
-    from ..report.recipe_text import recipe
+    from ..runner.provenance import recipe_in_words
 
-    yield "Recipe", recipe(provenance.recipe)
+    yield "Recipe", recipe_in_words(provenance.recipe)
     yield "Stages", _chain(provenance)
     yield "Result", _result(provenance)
     yield "What training saw", _firewall(provenance)

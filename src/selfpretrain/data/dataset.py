@@ -5,6 +5,7 @@ padded batches (``Batch``) in an order that is a pure function of seed and step,
 interrupted at any step and resumed exactly.
 """
 
+import abc
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..shapes import Inputs, PaddingMask
+from .spec import SequenceSpec
 
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
@@ -67,6 +69,14 @@ class Batch:
         return replace(
             self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights, lengths=lengths
         )
+
+
+class Augmentation(abc.ABC):
+    """A random change of training batches. Lengths, padding and targets stay as they are."""
+
+    @abc.abstractmethod
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with changed inputs; all randomness is drawn from ``random``, on the CPU."""
 
 
 def shard(x: Tensor, rank: int, world: int, views: int) -> Tensor:

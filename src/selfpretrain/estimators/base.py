@@ -40,18 +40,22 @@ from ..tasks.base import Task, load_task
 from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
-from . import backbone, export, hub, inputs, leaderboard, occlusion, persistence
-from .alphabet import Alphabet, embed_unseen
-from .annotations import Annotations
-from .averaging import Answering, AveragePredictor, average_answers
-from .checks import check_settings
-from .in_memory import InMemoryTask, facts, in_memory_task, with_test_split
-from .inputs import Sequences
+from . import export, inputs, leaderboard, occlusion, persistence
+from .in_memory import Annotations, InMemoryTask, facts, in_memory_task, with_test_split
+from .inputs import Alphabet, Sequences, embed_unseen
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
 from .search import Search, fold_data
-from .settings import MINUTES, EstimatorSettings, has_val, with_half_batch
-from .simple import Answers, SimpleCandidate, SimpleMethods, SimplePredictor
+from .settings import MINUTES, EstimatorSettings, check_settings, has_val, with_half_batch
+from .simple import (
+    Answering,
+    Answers,
+    AveragePredictor,
+    SimpleCandidate,
+    SimpleMethods,
+    SimplePredictor,
+    average_answers,
+)
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
@@ -162,7 +166,7 @@ class SequenceEstimator(EstimatorSettings):
     def save_backbone(self, path: str | Path) -> str:
         """Write the weights of a network of your own by its own names, see ``backbone.save_backbone``."""
         check_is_fitted(self)
-        return backbone.save_backbone(self.predictor_, path)
+        return export.save_backbone(self.predictor_, path)
 
     @classmethod
     def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:
@@ -198,12 +202,12 @@ class SequenceEstimator(EstimatorSettings):
     def push_to_hub(self, name: str, private: bool = False) -> str:
         """Publish the model and its card on the Hugging Face hub as OWNER/NAME, and return its URL."""
         with tempfile.TemporaryDirectory() as folder:
-            return hub.upload(self.save(folder), name, private)
+            return persistence.upload(self.save(folder), name, private)
 
     @classmethod
     def from_pretrained(cls: type[E], name: str, trust: tuple[str, ...] = ()) -> E:
         """Load a model from the Hugging Face hub (OWNER/NAME) or from a folder."""
-        return cls.load(hub.download(name), trust=trust)
+        return cls.load(persistence.download(name), trust=trust)
 
     def transform(self, X: Any) -> np.ndarray:
         """Return one embedding per sequence (n, width): pooled over positions, as the head sees them."""

@@ -1,8 +1,8 @@
-"""Export to ONNX or torch.export, with dynamic batch size and length.
+"""Export: to ONNX or torch.export, and of the weights of a network that the user brought.
 
-The exported model takes ``inputs``, tokens (B, L) or values (B, L, C), and ``lengths`` (B,), the number of
-positions of each row that are not padding. It returns what the estimator does: probabilities (B, K), or
-(B, L, K) for every position, numbers (B, 1), or embeddings (B, D).
+An exported model has a dynamic batch size and length. It takes ``inputs``, tokens (B, L) or values (B, L, C),
+and ``lengths`` (B,), the number of positions of each row that are not padding. Returned is what the estimator
+returns: probabilities (B, K), or (B, L, K) for every position, numbers (B, 1), or embeddings (B, D).
 Convolution kernels are computed once and applied directly, in O(L^2), because these formats have no FFT of
 dynamic length.
 """
@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from ..data.spec import SequenceSpec, Tokens
 from ..errors import SelfPretrainError, SpecError
+from ..mixers.base import ForeignModule
 from ..mixers.common.convolution import Convolution
 from ..objectives.common.heads import pool_features
 from ..registry import name_of
-from ..system.files import explain_output_errors, replace_file
+from ..system.files import explain_output_errors, replace_file, write_bytes
 from ..training.model import Network
 from .predictor import Predictor
 
@@ -171,3 +173,32 @@ def _freeze_kernel(layer: Convolution, longest: int) -> None:
         layer.register_buffer("frozen", layer.kernel(longest + 1).float(), persistent=False)
     kernel = layer.get_buffer("frozen")
     layer.kernel = lambda length: kernel[..., :length]  # type: ignore[method-assign]
+
+
+def save_backbone(predictor: Predictor, path: str | Path) -> str:
+    """Write the weights of the first network's backbone as ``.safetensors``, and return what they are.
+
+    Those of a whole backbone have the names of its own ``state_dict``; those of layers that are stacked have
+    the number of their block before them, like those of an ``nn.ModuleList``. Embedding, head and, around
+    layers, our norms and MLPs are not written.
+
+    Raises:
+        SpecError: if the mixer is one of this package, or the file is not called ``.safetensors``.
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise SpecError(f"{path.name}: weights are written to a file called .safetensors")
+    found = [block.mixer for block in predictor.networks[0].blocks]
+    layers = [layer for layer in found if isinstance(layer, ForeignModule)]
+    if not layers:
+        mixer = name_of(predictor.model.mixer)
+        raise SpecError(f"{mixer} is a mixer of this package; -o FOLDER saves the whole model")
+    whole = predictor.model.mixer.whole
+    tensors = {
+        name if whole else f"{number}.{name}": weight.detach().cpu().clone()  # tied weights share memory
+        for number, layer in enumerate(layers)
+        for name, weight in layer.own_weights().items()
+    }
+    write_bytes(path, safetensors.torch.save(tensors, {"format": "pt"}))
+    stacked = "" if whole else f"nn.ModuleList of {len(layers)} times "
+    return f"{len(tensors)} tensors of {stacked}{layers[0].origin}"

@@ -7,10 +7,9 @@ import numpy as np
 
 from ..data.dataset import SequenceDataset
 from ..system.files import Json
-from .averaging import Answering, AveragePredictor
 from .predictor import Output
 from .scores import bootstrap
-from .simple import Answers, SimplePredictor
+from .simple import Answering, Answers, AveragePredictor, SimplePredictor
 
 METRICS: dict[Output, str] = {
     "softmax": "accuracy",

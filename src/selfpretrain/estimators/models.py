@@ -1,18 +1,356 @@
-"""Trained models of any kind: from a folder that an estimator saved, or from an arm of a comparison."""
+"""The estimators, one class for each kind of answer, and their loading.
 
+They predict one class or several labels per sequence, one class at every position, a real number per
+sequence, or, from pretraining alone, an embedding. A trained one comes from a folder that it saved or from an
+arm of a comparison.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import confusion_matrix
 
 from ..config import from_dict
-from ..errors import SpecError, StoreError, nearest
+from ..data.dataset import SequenceDataset
+from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
+from ..data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target
+from ..errors import DataError, SpecError, StoreError, nearest
+from ..objectives.base import Objective
+from ..objectives.classify import Classify
+from ..objectives.multilabel import Multilabel
+from ..objectives.token_classify import TokenClassify
 from ..report.results import read_record
+from ..studies.recipes.arms import ArmRecipes
+from ..tasks.base import Task
 from ..training.ensemble import single_network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, Stage
 from ..training.run_dir import RESULT, WEIGHTS, RunDir
 from . import persistence
-from .base import SequenceEstimator
-from .classifiers import MultilabelClassifier, PositionClassifier, SequenceClassifier
+from .base import SequenceEstimator, refuse_missing, refuse_unlabelled
+from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
-from .regressor import SequencePretrainer, SequenceRegressor
+from .scores import (
+    Reliability,
+    Score,
+    bootstrap,
+    class_measures,
+    measures_of_class,
+    position_counts,
+    position_measures,
+    real_measures,
+    set_measures,
+)
+
+ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on all sequences, then one of K classes for each; see ``SequenceEstimator``.
+
+    Args:
+        class_weight: "balanced", or the weight of each class in the finetuning loss.
+        label_smoothing: share of every label that is spread evenly over all classes, in [0, 1).
+        calibrate: scale the logits by the temperature with the lowest log loss on the validation split.
+    """
+
+    _metrics = staticmethod(class_measures)
+
+    class_weight: ClassWeight = None
+    label_smoothing: int | float = 0.0
+    calibrate: bool = False
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability (n, K) of every class, in the order of ``classes_``."""
+        data = self._to_dataset(X)
+        return self.answering.probabilities(data)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class (n,) of every sequence."""
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy; if X is a task or its name, on the test split."""
+        if isinstance(X, str | Task):
+            y = self.classes_[self._to_dataset(X).targets.numpy()]
+        else:
+            refuse_unlabelled(y)
+        return float(super().score(X, y, sample_weight))
+
+    def confusion(self, X: Any, y: Any = None) -> np.ndarray:
+        """Return the confusion matrix (K, K): true classes in rows, predicted ones in columns."""
+        y_true, probabilities, _ = self._evaluation_arrays(X, y)
+        return confusion_matrix(y_true, probabilities.argmax(1), labels=np.arange(len(self.classes_)))
+
+    def reliability(self, X: Any, y: Any = None) -> Reliability:
+        """Return the reliability curve, accuracy by confidence; its ``picture`` draws it."""
+        y_true, probabilities, _ = self._evaluation_arrays(X, y)
+        return Reliability.of(y_true, probabilities)
+
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
+        """Return the columns of a prediction file: the most probable class and every probability."""
+        probabilities = self.answering.probabilities(data)
+        best = self.classes_[probabilities.argmax(1)].tolist()
+        return {"prediction": best} | _columns(self.classes_, probabilities)
+
+    def note_scores(self, task: Task) -> None:
+        """Store the scores and the reliability curve on the test split of a task in ``scores_``."""
+        super().note_scores(task)
+        self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
+
+    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return true classes (n,) and predicted probabilities (n, K); of a task, on its test split."""
+        data = self._to_dataset(X)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else codes_of(list(y), self.classes_)
+        return y_true, self.answering.probabilities(data)
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        refuse_missing(y, type(self).__name__)
+        targets, self.classes_ = classes_of(y)
+        if len(self.classes_) < 2:
+            one = f"one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "no label"
+            raise SpecError(f"y holds {one}; there must be two classes or more to tell apart")
+        return targets, Classes(tuple(map(str, self.classes_)))
+
+    def _objective(self, task: Task) -> Objective:
+        train = task.load("train")
+        counts = np.bincount(train.targets[train.labelled].numpy(), minlength=len(self.classes_))
+        balanced = (counts.sum() / (len(counts) * counts.clip(min=1))).tolist()
+        weights = weights_of(self.class_weight, self.classes_, balanced)
+        return Classify(weights=weights, smoothing=self.label_smoothing)
+
+    def _adjust(self, task: Task) -> None:
+        """Set the temperature with the lowest log loss on the validation split, if ``calibrate`` is set."""
+        if not self.calibrate:
+            return
+        val = task.load("val")
+        val = val.take(val.labelled.nonzero()[:, 0])
+        y_true = val.targets.numpy()
+        logits = self.predictor_.logits(val)
+
+        def log_loss(log_temperature: float) -> float:
+            scaled = replace(self.predictor_, temperature=float(np.exp(log_temperature)))
+            with np.errstate(divide="ignore"):
+                return float(-np.log(scaled.average(logits)[np.arange(len(y_true)), y_true]).mean())
+
+        best = minimize_scalar(log_loss, bounds=(-3.0, 3.0), method="bounded")
+        self.predictor_ = replace(self.predictor_, temperature=float(np.exp(best.x)))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on all sequences, then which of K classes each belongs to; see ``SequenceEstimator``.
+
+    y is an array or table (n, K) of 0 and 1, or has a list or set of labels for every sequence, which may be
+    empty. A row of NaN, or None instead of a set, is unlabelled.
+
+    Args:
+        class_weight: "balanced", or the loss weight of positive examples of each class; negatives have 1.
+    """
+
+    _metrics = staticmethod(set_measures)
+
+    class_weight: ClassWeight = None
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability (n, K) of every class on its own, in the order of ``classes_``."""
+        data = self._to_dataset(X)
+        return self.answering.probabilities(data)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return indicators (n, K): 1 where the probability is above 0.5, else 0."""
+        return (self.predict_proba(X) > 0.5).astype(np.int64)
+
+    def predict_sets(self, X: Any) -> list[list[Any]]:
+        """Return the predicted labels of every sequence, in the order of ``classes_``."""
+        return [self.classes_[row > 0].tolist() for row in self.predict(X)]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return micro F1; if X is a task or its name, on the test split.
+
+        Raises:
+            SpecError: if sample_weight is given.
+        """
+        if sample_weight is not None:
+            raise SpecError("micro F1 counts all examples alike; leave sample_weight out")
+        y_true, probabilities, _ = self._evaluation_arrays(X, y)
+        return set_measures(y_true, probabilities)["micro F1"]
+
+    def by_class(self, X: Any, y: Any = None, *, draws: int = 200) -> dict[Any, dict[str, Score]]:
+        """Return F1, AUROC and average precision of every class, with bootstrap intervals."""
+        y_true, probabilities, _ = self._evaluation_arrays(X, y)
+        return {
+            label: bootstrap(measures_of_class, (y_true[:, k], probabilities[:, k]), None, draws)
+            for k, label in enumerate(self.classes_.tolist())
+        }
+
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
+        """Return the columns of a prediction file: labels separated by semicolons, and every probability."""
+        probabilities = self.answering.probabilities(data)
+        labels = [";".join(map(str, self.classes_[row > 0.5])) for row in probabilities]
+        return {"prediction": labels} | _columns(self.classes_, probabilities)
+
+    def note_scores(self, task: Task) -> None:
+        """Store the scores on the test split of a task, overall and per class, in ``scores_``."""
+        super().note_scores(task)
+        self.scores_["classes"] = {
+            str(label): {name: asdict(score) for name, score in scores.items()}
+            for label, scores in self.by_class(task).items()
+        }
+
+    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return true indicators (n, K), -1 where unlabelled, and probabilities (n, K)."""
+        data = self._to_dataset(X)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else sets_of(y, self.classes_)[0]
+        return y_true, self.answering.probabilities(data)
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        refuse_missing(y, type(self).__name__)
+        targets, self.classes_ = sets_of(y)
+        if not (targets > 0).any():
+            raise SpecError("y holds no label; there must be some to learn from")
+        return targets, ClassSets(tuple(map(str, self.classes_)))
+
+    def _objective(self, task: Task) -> Objective:
+        train = task.load("train")
+        positive = (train.targets[train.labelled] > 0).double().mean(0).clamp(min=1e-6)
+        balanced = ((1 - positive) / positive).clamp(min=1e-3).tolist()
+        return Multilabel(weights=weights_of(self.class_weight, self.classes_, balanced))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on all sequences, then one of K classes at every position; see ``SequenceEstimator``.
+
+    For tagging, segmentation, and finding genes or events in a recording. y has one label per position of
+    every sequence; the positions of text are its bytes. A label may be None where it is unknown, and so may
+    all labels of a sequence.
+
+    Args:
+        class_weight: "balanced", or the loss weight of positions of each class in finetuning.
+    """
+
+    _metrics = staticmethod(position_measures)
+
+    class_weight: ClassWeight = None
+
+    def _uses_signs(self) -> bool:
+        """Return False: every position has a label, and signs would not.
+
+        Raises:
+            SpecError: if signs are asked for.
+        """
+        if self.signs is True:
+            raise SpecError("signs=True: labels belong to positions, and signs have none; leave it at 'auto'")
+        return False
+
+    def predict_proba(self, X: Any) -> list[np.ndarray]:
+        """Return class probabilities (length, K) of every sequence, in the order of ``classes_``."""
+        data = self._to_dataset(X)
+        return self.answering.position_probabilities(data)
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """Return the most probable class of every position (length,), for every sequence."""
+        return [self.classes_[probabilities.argmax(1)] for probabilities in self.predict_proba(X)]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return accuracy over all positions; if X is a task or its name, on the test split."""
+        return position_measures(*self._true_and_predicted(X, y))["accuracy"]
+
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
+        """Return the column of a prediction file: the classes of all positions, separated by spaces."""
+        return {"prediction": [" ".join(map(str, classes)) for classes in self.predict(data)]}
+
+    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counts (n, 3, K) and summed log losses (n,) of ``position_counts``."""
+        data = self._to_dataset(X)
+        if isinstance(X, str | Task):
+            y_true = data.targets.numpy()
+        else:
+            y_true = positions_of(y, data.lengths[0].numpy(), self.classes_)[0]
+        return position_counts(y_true, self.answering.position_probabilities(data))
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        refuse_missing(y, type(self).__name__)
+        targets, self.classes_ = positions_of(y, found.lengths)
+        if len(self.classes_) < 2:
+            raise SpecError(f"y holds {len(self.classes_)} classes; there must be two or more to tell apart")
+        return targets, PositionClasses(tuple(map(str, self.classes_)))
+
+    def _objective(self, task: Task) -> Objective:
+        known = task.load("train").targets.numpy()
+        counts = np.bincount(known[known >= 0], minlength=len(self.classes_)).clip(min=1)
+        balanced = (counts.sum() / (len(counts) * counts)).tolist()
+        return TokenClassify(weights=weights_of(self.class_weight, self.classes_, balanced))
+
+
+def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
+    """Return the columns of the probabilities (n, K) in a prediction file."""
+    return {f"p({name})": column for name, column in zip(classes, probabilities.T.tolist(), strict=True)}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on all sequences, then a real number for each; see ``SequenceEstimator``."""
+
+    _metrics = staticmethod(real_measures)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted numbers (n,), in the units of y."""
+        data = self._to_dataset(X)
+        return self.answering.probabilities(data)[:, 0]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R2; if X is a task or its name, on the test split."""
+        if isinstance(X, str | Task):
+            y = self._to_dataset(X).targets.numpy()
+        else:
+            refuse_unlabelled(y)
+        return float(super().score(X, y, sample_weight))
+
+    def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
+        """Return the column of a prediction file: the number."""
+        return {"prediction": self.predict(data).tolist()}
+
+    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return true and predicted numbers (n,); of a task, on its test split."""
+        data = self._to_dataset(X)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else y
+        return np.asarray(y_true, dtype=np.float64), self.predict(data)
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        refuse_missing(y, type(self).__name__)
+        targets = numbers_of(y)
+        if not np.isfinite(targets).any():
+            raise DataError("y holds no number; there must be some to learn from")
+        return targets, Reals()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+    """Self-pretraining on sequences; ``transform`` returns their embeddings. Labels are ignored."""
+
+    def set_classes(self, form: SequenceSpec) -> None:
+        """Accept a task with any kind of target, because labels are ignored."""
+
+    def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
+        return np.full(len(found.rows), np.nan, dtype=np.float32), Reals()
+
+    def _stages(self, arms: ArmRecipes, task: Task) -> tuple[Stage, ...]:
+        if not self.objective:
+            raise SpecError("SequencePretrainer needs an objective, e.g. masked")
+        return (arms.pretrain,)
+
+
+Cell = tuple[str, str, str, int]
+"""Task (empty if there is only one), row, column and seed of a cell."""
+
 
 KINDS: dict[str, type[SequenceEstimator]] = {
     kind.__name__: kind
@@ -25,8 +363,6 @@ KINDS: dict[str, type[SequenceEstimator]] = {
     )
 }
 """Name of the class -> class, of all estimators."""
-Cell = tuple[str, str, str, int]
-"""Task (empty if there is only one), row, column and seed of a cell."""
 
 
 def load(folder: Path, device: str = "auto", trust: tuple[str, ...] = ()) -> SequenceEstimator:

@@ -18,9 +18,9 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import Signal, Tokens
 from ..errors import SpecError
 from ..report.figures import style
-from .averaging import Answering
 from .inputs import BYTES
 from .predictor import ESTIMATORS, PRETRAINER
+from .simple import Answering
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

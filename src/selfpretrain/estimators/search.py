@@ -26,7 +26,7 @@ from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
-from .annotations import FEW
+from .in_memory import FEW
 from .leaderboard import answers, score
 from .predictor import Predictor
 from .settings import EstimatorSettings, stage_seconds
@@ -111,7 +111,8 @@ class Search:
         left = USED * self._seconds_left()
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
         one = {
-            name: _seconds_of(next(t for t in found if t.settings["objective"] == name)) for name in groups
+            name: stage_seconds(next(t.recipe for t in found if t.settings["objective"] == name))
+            for name in groups
         }
         rates = len(found) // len(groups)
         # Objectives that the time does not allow are left out from the last, then steps are left out.
@@ -282,10 +283,6 @@ def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
     """Return a share of the steps of a recipe's last stage, as fields of a budget."""
     steps = cost.plan(recipe).steps or 1
     return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
-
-
-def _seconds_of(trial: _Trial) -> list[float]:
-    return stage_seconds(trial.recipe)
 
 
 def _joined(parts: dict[int, Answers]) -> Answers:

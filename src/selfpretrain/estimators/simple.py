@@ -1,8 +1,9 @@
-"""Simple methods as candidates of ``fit``, and the simple method that predicts.
+"""Simple methods as candidates of ``fit``, and the predictor of the best one, alone or with a network.
 
 They are scored on the same validation examples as networks. The setting of a method, the strength of
 regularisation or the depth of trees, is chosen there, and the chosen model is fitted again on all labelled
-examples, those of validation included.
+examples, those of validation included. A network and a simple method err on different examples: their average
+may be better than both.
 """
 
 import time
@@ -21,13 +22,11 @@ from torch import Tensor
 from ..data.dataset import SequenceDataset
 from ..data.spec import SequenceSpec
 from ..system.files import Json
-from ..tasks.simple.boosting import BoostedTrees
 from ..tasks.simple.features import Features, Matrix, State
-from ..tasks.simple.linear import LinearModel
-from ..tasks.simple.method import Method, ModelKind
-from ..tasks.simple.methods import BOOSTED, LINEAR, features_named, simple_methods
+from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
+from ..tasks.simple.models import BoostedTrees, LinearModel
 from ..tasks.simple.symbols import SymbolFeatures
-from .predictor import OUTPUTS, Output
+from .predictor import OUTPUTS, Output, Predictor
 
 MOST_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
@@ -195,3 +194,46 @@ def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:
         return examples
     rows = np.random.RandomState(0).permutation(len(examples))[:most]
     return examples.take(torch.from_numpy(np.sort(rows)))
+
+
+@dataclass(frozen=True)
+class AveragePredictor:
+    """A network and a simple method, whose probabilities or numbers are averaged with equal weights."""
+
+    network: Predictor
+    simple: SimplePredictor
+
+    @property
+    def form(self) -> SequenceSpec:
+        """Form of the sequences."""
+        return self.network.form
+
+    @property
+    def output(self) -> Output:
+        """Kind of output."""
+        return self.network.output
+
+    def probabilities(self, data: SequenceDataset) -> np.ndarray:
+        """Return class probabilities (n, K), or predicted numbers (n, 1)."""
+        return (self.network.probabilities(data) + self.simple.probabilities(data)) / 2
+
+    def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
+        """Return the probabilities (L, K) at the positions of every sequence."""
+        members = (self.network.position_probabilities(data), self.simple.position_probabilities(data))
+        return [(a + b) / 2 for a, b in zip(*members, strict=True)]
+
+    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
+        members = (self.network.outputs(inputs, mask), self.simple.outputs(inputs, mask))
+        return torch.stack(members).mean(0)
+
+
+Answering = Predictor | SimplePredictor | AveragePredictor
+"""What predicts: the network, a simple method, or both."""
+
+
+def average_answers(network: Answers, simple: Answers) -> Answers:
+    """Return the answers of the average on the same examples, from the answers of both."""
+    y_true, of_network = network
+    _, of_simple = simple
+    return y_true, (of_network + of_simple) / 2

@@ -1,4 +1,4 @@
-"""The base class of token mixers, and the context in which they are built."""
+"""The base class of token mixers, the context in which they are built, and layers of other code."""
 
 import abc
 from dataclasses import dataclass
@@ -88,3 +88,20 @@ def check_length(length: int, longest: int) -> None:
     """
     if length > longest:
         raise SpecError(f"sequence of length {length}, the mixer was built for at most {longest}")
+
+
+class ForeignModule(nn.Module):
+    """A layer that calls a module from outside this package; ``module`` keeps its own names of weights.
+
+    Args:
+        origin: the call that makes such a module, e.g. ``mylab:make(width=64)``.
+    """
+
+    def __init__(self, module: nn.Module, origin: str) -> None:
+        super().__init__()
+        self.module = module
+        self.origin = origin
+
+    def own_weights(self) -> dict[str, Tensor]:
+        """Return the module's weights by its own names."""
+        return dict(self.module.state_dict())

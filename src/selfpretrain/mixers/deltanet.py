@@ -17,7 +17,7 @@ from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.attention_heads import PerHead, head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
-from .common.short_convolution import ShortConvolution
+from .common.convolution import ShortConvolution
 from .ops.delta_rule import delta_rule
 
 

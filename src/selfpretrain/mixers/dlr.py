@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .ops.dlr import shared_kernel
+from .ops.modes import shared_kernel
 
 
 @spec

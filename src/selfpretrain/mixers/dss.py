@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .ops.discretize import zoh_modes
-from .ops.vandermonde import modal_kernel
+from .ops.modes import modal_kernel
+from .ops.state_matrices import zoh_modes
 
 
 @spec

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from ..config import Count, spec
 from .base import LayerContext, Mixer
-from .common.averages import Averages
-from .common.convolution import Convolution
+from .common.convolution import Averages, Convolution
 
 
 @spec

@@ -17,8 +17,7 @@ from ..config import Count, spec
 from .base import LayerContext
 from .common.attention_heads import head_size
 from .common.convolution import log_uniform
-from .common.transformers_layer import TransformersMixer, delta_rule_sizes
-from .common.transformers_operations import delta_rule
+from .common.transformers_layer import TransformersMixer, delta_rule, delta_rule_sizes
 
 
 @spec

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from ..config import Count, spec
 from .base import LayerContext
-from .common.transformers_layer import TransformersMixer, delta_rule_sizes
-from .common.transformers_operations import delta_rule
+from .common.transformers_layer import TransformersMixer, delta_rule, delta_rule_sizes
 
 
 @spec

@@ -16,7 +16,7 @@ from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.attention_heads import head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
-from .ops.decayed_attention import decayed_attention
+from .ops.linear_attention import decayed_attention
 
 
 @spec

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
-from .common.short_convolution import ShortConvolution
+from .common.convolution import ShortConvolution
 from .ops._exact import full_precision
 from .ops.longconv import causal_conv, two_sided_conv
 

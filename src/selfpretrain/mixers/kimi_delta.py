@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 from ..config import Count, spec
 from .base import LayerContext
 from .common.attention_heads import head_size
-from .common.transformers_layer import TransformersMixer
-from .common.transformers_operations import delta_rule
+from .common.transformers_layer import TransformersMixer, delta_rule
 
 
 @spec

@@ -21,7 +21,7 @@ from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
 from .ops._exact import full_precision
 from .ops.longconv import causal_conv
-from .ops.vandermonde import modal_kernel
+from .ops.modes import modal_kernel
 
 
 @spec

@@ -18,8 +18,7 @@ from ..config import Count, Positive, Rate, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
-from .ops._modes import as_real
-from .ops.modal_scan import modal_scan
+from .ops.modes import as_real, modal_scan
 
 
 @spec

@@ -21,10 +21,9 @@ from torch import Tensor, nn
 from ..config import Count, Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .common.hippo import legs_matrix
 from .ops._exact import chain_dtype
-from .ops.discretize import bilinear_dense
 from .ops.powers import powers_kernel
+from .ops.state_matrices import bilinear_dense, legs_matrix
 
 
 @spec

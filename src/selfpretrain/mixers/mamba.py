@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 from ..config import Count, spec
 from .base import LayerContext
-from .common.transformers_layer import TransformersMixer
-from .common.transformers_operations import selective_scan
+from .common.transformers_layer import TransformersMixer, selective_scan
 
 
 @spec

@@ -22,10 +22,10 @@ from ..config import Count, Rate, spec
 from ..errors import SpecError
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
-from .common.averages import Averages
+from .common.attention_heads import angles, rotate
+from .common.convolution import Averages
 from .ops._exact import full_precision
 from .ops.longconv import causal_conv, two_sided_conv
-from .ops.rotary import angles, rotate
 
 Chunks = Float[Tensor, "B n T z"]
 

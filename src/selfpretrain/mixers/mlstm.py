@@ -16,8 +16,7 @@ from ..config import Count, spec
 from ..errors import SpecError
 from .base import LayerContext
 from .common.attention_heads import head_size
-from .common.transformers_layer import TransformersMixer
-from .common.transformers_operations import mlstm
+from .common.transformers_layer import TransformersMixer, mlstm
 
 
 @spec

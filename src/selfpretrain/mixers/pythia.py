@@ -23,7 +23,7 @@ from ..config import Count, spec
 from ..errors import SpecError
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
-from .common import pythia_weights
+from .common import hf_model
 from .common.attention_heads import head_size
 
 
@@ -48,7 +48,7 @@ class Pythia(Mixer):
     @property
     def is_available(self) -> bool:
         """Return whether the library and, if it is used, the checkpoint are on this machine."""
-        return pythia_weights.is_available(self.checkpoint if self.pretrained or not self.layers else None)
+        return hf_model.is_available(self.checkpoint if self.pretrained or not self.layers else None)
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the backbone, with projections if its width differs from the model's."""
@@ -56,7 +56,7 @@ class Pythia(Mixer):
 
     def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return the checkpoint's token embeddings of the symbols, if it is pretrained; else None."""
-        return pythia_weights.symbol_embeddings(self.checkpoint, symbols) if self.pretrained else None
+        return hf_model.symbol_embeddings(self.checkpoint, symbols) if self.pretrained else None
 
     def backbone(self, width: int) -> Any:
         """Return the network of the library.
@@ -65,13 +65,13 @@ class Pythia(Mixer):
             SpecError: if it cannot be built.
         """
         if self.pretrained:
-            return pythia_weights.load_pretrained(self.checkpoint)
+            return hf_model.load_pretrained(self.checkpoint)
         if not self.layers:
-            return pythia_weights.build_from_config(self.checkpoint)
+            return hf_model.build_from_config(self.checkpoint)
         size = head_size(LayerContext(width, 1), self.heads)
         if size % 2:
             raise SpecError(f"width {width} with {self.heads} heads gives heads of {size}: use an even size")
-        return pythia_weights.gpt_neox(width, self.layers, self.heads)
+        return hf_model.gpt_neox(width, self.layers, self.heads)
 
 
 class PythiaLayer(nn.Module):
@@ -86,7 +86,7 @@ class PythiaLayer(nn.Module):
         D = context.width
         self.causal = context.causal
         network = settings.backbone(D)
-        self.backbone, input_width, output_width = pythia_weights.remove_token_embedding(
+        self.backbone, input_width, output_width = hf_model.remove_token_embedding(
             network, settings.checkpoint
         )
         if settings.pretrained and input_width != D:

@@ -17,10 +17,9 @@ from ..config import Count, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.attention_heads import head_size, merge_heads, split_heads
+from .common.attention_heads import head_size, merge_heads, rotate, split_heads
 from .common.cells import Directions, RecurrentCell
-from .ops.retention import retention
-from .ops.rotary import rotate
+from .ops.linear_attention import retention
 
 
 @spec

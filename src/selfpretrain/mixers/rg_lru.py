@@ -17,8 +17,7 @@ from ..config import Count, spec
 from ..shapes import Vectors
 from .base import LayerContext
 from .common.attention_heads import head_size
-from .common.transformers_layer import TransformersMixer
-from .common.transformers_operations import rnn_scan
+from .common.transformers_layer import TransformersMixer, rnn_scan
 
 
 @spec

@@ -15,8 +15,7 @@ import torch
 
 from ..config import spec
 from .base import LayerContext
-from .common.transformers_layer import TransformersMixer
-from .common.transformers_operations import rwkv_attention
+from .common.transformers_layer import TransformersMixer, rwkv_attention
 
 
 @spec

@@ -22,11 +22,10 @@ from ..config import Count, Positive, spec
 from ..errors import SpecError
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .common.hippo import legs
 from .ops._exact import chain_dtype
-from .ops._modes import as_real
-from .ops.discretize import Dplr, bilinear_dplr
-from .ops.dplr import dplr_kernel
+from .ops.modes import as_real
+from .ops.powers import dplr_kernel
+from .ops.state_matrices import Dplr, bilinear_dplr, legs
 
 Pairs = Float[Tensor, "S N 2"]
 """Real and imaginary part of one of each conjugate pair, in S copies."""

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from ..config import Positive, spec
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
-from .common.hippo import legs
-from .ops.discretize import bilinear_modes, zoh_modes
-from .ops.vandermonde import modal_kernel
+from .ops.modes import modal_kernel
+from .ops.state_matrices import bilinear_modes, legs, zoh_modes
 
 
 @spec

@@ -22,10 +22,8 @@ from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
-from .common.hippo import legs_matrix
-from .ops._modes import as_real
-from .ops.discretize import zoh_modes
-from .ops.modal_scan import modal_scan
+from .ops.modes import as_real, modal_scan
+from .ops.state_matrices import legs_matrix, zoh_modes
 
 
 @spec

@@ -21,7 +21,7 @@ from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.attention_heads import head_size
 from .common.cells import Directions, RecurrentCell, scan
-from .common.short_convolution import ShortConvolution
+from .common.convolution import ShortConvolution
 from .ops._exact import full_precision
 
 

@@ -13,8 +13,7 @@ from ..config import Share, spec
 from ..data.dataset import Batch
 from ..data.spec import SequenceSpec, Tokens
 from .base import Denoise, ObjectiveBatch
-from .common.masks import at_least_one
-from .common.reconstruction import Distance
+from .common.reconstruction import Distance, at_least_one
 
 
 @spec

@@ -21,7 +21,7 @@ from ..data.dataset import Batch, to_device
 from ..data.spec import SequenceSpec
 from .base import Denoise, ObjectiveBatch
 from .common.heads import PerPosition, Pooling
-from .common.masks import at_least_one
+from .common.reconstruction import at_least_one
 
 
 @spec

@@ -23,8 +23,7 @@ from ..data.dataset import Batch, to_device
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from .base import Denoise, ObjectiveBatch
-from .common.masks import at_least_one
-from .common.reconstruction import Distance
+from .common.reconstruction import Distance, at_least_one
 
 
 @spec

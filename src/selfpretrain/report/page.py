@@ -4,6 +4,7 @@ To add a section, write a function from an ``Analysis`` to a ``Section`` and add
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +20,13 @@ from ..system.files import (
     write_json,
     write_text,
 )
-from . import diagnostics, format, metadata, pictures, rivals, summary, tables
+from . import diagnostics, format, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
 from .layout import Depth, Page, Section
 from .render import csv_long, html, latex, markdown, terminal
-from .results import read
+from .results import TaskResults, read
 from .stage_results import CellResult
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ LEARNING = (
 )
 DIGESTS = "pages.json"
 """File with the digests of the written pages."""
+Facts = tuple[tuple[str, str], ...]
+"""(name, text) pairs."""
 
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
@@ -308,7 +311,7 @@ def _gains(analysis: Analysis) -> Section:
 
 def _ranks(analysis: Analysis) -> Section:
     table = diagnostics.ranks(diagnostics.rankings(analysis))
-    return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table, rivals.order(analysis)))
+    return Section("Ranks", pictures=pictures.ranks(analysis), tables=(table, diagnostics.order(analysis)))
 
 
 def _curves(analysis: Analysis) -> Section:
@@ -347,9 +350,79 @@ def _repeat(analysis: Analysis) -> Section:
     return Section("Repeat", "\n".join(f"    {format.plain(command)}" for command in commands if command))
 
 
+def _data_facts(analysis: Analysis) -> Facts:
+    """Return origin, licence, size and split overlap of the data of every task."""
+    return _by_task(analysis, _task_data)
+
+
+def _task_data(task: TaskResults) -> Facts:
+    card = task.record.task
+    overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items())
+    return (
+        ("task", f"{card.name}: {card.about}"),
+        ("source", card.source),
+        ("licence", card.licence),
+        ("sequences", f"{card.signal}, up to {card.length} positions"),
+        ("target", card.target),
+        (
+            "examples",
+            f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test",
+        ),
+        ("equal sequences in two splits", overlap or "not counted"),
+    )
+
+
+def _selection_facts(analysis: Analysis) -> Facts:
+    """Return the rule of model selection; best step, steps and stopping reason of the runs of every arm."""
+    rule = "the step with the best validation score; the test split is read once, after the last stage"
+    return (("rule", rule), *_by_task(analysis, _task_selection))
+
+
+def _task_selection(task: TaskResults) -> Facts:
+    facts = []
+    for column in task.columns:
+        done = [cell.scored for cell in task.finished if cell.column == column]
+        if done:
+            reasons = Counter(stage.stopped for stage in done)
+            stopped = ", ".join(f"{n} by {reason}" for reason, n in reasons.items())
+            best = _range(stage.best_step for stage in done)
+            steps = _range(stage.steps for stage in done)
+            facts.append((column, f"best step {best} of {steps}; stopped {stopped}"))
+    return tuple(facts)
+
+
+def _environment_facts(analysis: Analysis) -> Facts:
+    """Return versions, devices and commits of all scored runs."""
+    found: dict[str, dict[str, None]] = {}  # ordered sets of values
+    commits: dict[str, None] = {}
+    for kept in (cell.scored.environment for cell in analysis.results.cells if cell.finished):
+        for name, value in kept.items():
+            if name not in ("git", "format"):
+                found.setdefault(name, {})[str(value)] = None
+        if git := kept.get("git"):
+            commits[f"{git.get('commit')}{' with uncommitted changes' if git.get('dirty') else ''}"] = None
+    facts = found | ({"git": commits} if commits else {})
+    return tuple((name, ", ".join(values)) for name, values in facts.items())
+
+
+def _by_task(analysis: Analysis, facts: Callable[[TaskResults], Facts]) -> Facts:
+    """Collect the facts of every task; with several tasks, each name starts with its task."""
+    several = len(analysis.tasks) > 1
+    return tuple(
+        (f"{task.label}: {name}" if several else name, text)
+        for task in analysis.results.tasks
+        for name, text in facts(task)
+    )
+
+
+def _range(values: Iterable[int]) -> str:
+    found = sorted(set(values))
+    return str(found[0]) if len(found) == 1 else f"{found[0]}{format.NONE}{found[-1]}"
+
+
 PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_scores, Depth.OPEN),
-    (lambda found: Section("The gap", tables=(rivals.gaps(found),)), Depth.OPEN),
+    (lambda found: Section("The gap", tables=(diagnostics.gaps(found),)), Depth.OPEN),
     (_interpretation, Depth.OPEN),
     (lambda found: Section(BELOW, found.results.record.about.get(BELOW, "")), Depth.OPEN),
     (_looks, Depth.OPEN),
@@ -373,10 +446,10 @@ PAGE: list[tuple[Callable[[Analysis], Section], Depth]] = [
     (_classes, Depth.FULL),
     (_costs_by_model, Depth.FOLDED),
     (_training, Depth.FOLDED),
-    (lambda found: Section("Data", facts=metadata.data(found)), Depth.FULL),
+    (lambda found: Section("Data", facts=_data_facts(found)), Depth.FULL),
     (lambda found: Section("Every run", tables=(tables.runs(found),)), Depth.FULL),
-    (lambda found: Section("How selection was done", facts=metadata.selection(found)), Depth.FULL),
-    (lambda found: Section("Environment", facts=metadata.environment(found)), Depth.FULL),
+    (lambda found: Section("How selection was done", facts=_selection_facts(found)), Depth.FULL),
+    (lambda found: Section("Environment", facts=_environment_facts(found)), Depth.FULL),
     (_repeat, Depth.FOLDED),
 ]
 """All sections from top to bottom, with the level of detail at which each is shown."""

@@ -8,7 +8,7 @@ from ..errors import SpecError, nearest
 from ..system.files import write_text
 from .analysis import SEPARATOR, Analysis
 from .diagnostics import rankings
-from .figures import charts, learning, style
+from .figures import charts, style
 from .layout import Picture
 
 MOST_TASKS = 2
@@ -39,12 +39,12 @@ def curves(analysis: Analysis) -> tuple[Picture, ...]:
     """Return the learning curves of every task: one picture if rows are few, else one per row."""
     drawn: list[Drawing] = []
     for task in analysis.results.tasks:
-        rows = learning.with_curves(task)
+        rows = charts.with_curves(task)
         together = abreast(analysis)
         for shown in [rows] if together and rows else [[row] for row in rows]:
             title = task.label if together else SEPARATOR.join([task.label, *shown])
             alt = f"Validation score of {title} against compute, per arm"
-            drawn.append((alt, partial(learning.learning_curves, task, shown, title)))
+            drawn.append((alt, partial(charts.learning_curves, task, shown, title)))
     return _numbered("curves", drawn)
 
 

@@ -23,9 +23,8 @@ from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, Pap
 from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
-from ..training.build import build_network
 from ..training.model import Network
-from ..training.recipe import Recipe, fingerprint
+from ..training.recipe import Recipe, build_network, fingerprint
 from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished

@@ -1,7 +1,8 @@
 """Provenance of a reported number: recipe, earlier stages, code, data, and whether training saw val or test.
 
 Everything is read from disk as training wrote it. Only the hashes of the training examples are computed
-again, if the data are available, and compared with those of the val and test splits.
+again, if the data are available, and compared with those of the val and test splits. Recipes are described in
+words from their JSON; the classes that it names need not be importable.
 """
 
 import difflib
@@ -18,12 +19,10 @@ from ..registry import name_of
 from ..report.integrity import MEND
 from ..report.manifest import CellRecord, ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
-from ..report.recipe_text import short_name
 from ..report.results import read_record
 from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
-from ..training.build import training_data
-from ..training.recipe import Recipe, fingerprint
+from ..training.recipe import Recipe, fingerprint, training_data
 from ..training.run_dir import RunDir
 from .experiment_dir import example_hashes
 from .stage import examples_digest
@@ -40,6 +39,9 @@ RESULT: Fields = {
     "fingerprint": str, "recipe": RECIPE, "objective": str, "steps": int, "epochs": (int, float),
     "best_step": int, "stopped": str, "cost": dict, "scores": dict, "data": dict,
 }  # fmt: skip
+Plain = dict[str, Any]
+OWN_LINES = ("objective", "budget", "optim", "transfer")
+"""Fields of a stage that are described separately."""
 
 
 @dataclass(frozen=True)
@@ -326,3 +328,71 @@ def _curve(path: Path) -> Iterator[Json]:
             continue
         if isinstance(entry, dict) and entry.get("kind") in ("train", "val"):
             yield entry
+
+
+def recipe_in_words(plain: Plain) -> Iterator[tuple[str, str]]:
+    """Yield (part, description) for the task, the model, every stage and the seed."""
+    yield "task", describe(plain["task"])
+    model = plain["model"]
+    yield "model", f"{describe(model.get('mixer', {}))}; {_joined(_settings_in_words(model, 'mixer'))}"
+    for number, stage in enumerate(plain["stages"], 1):
+        lines = [f"{describe(stage.get('objective', {}))} for {_budget_in_words(stage.get('budget', {}))}"]
+        lines += [
+            _joined(_settings_in_words(stage, *OWN_LINES)),
+            _joined(_settings_in_words(stage.get("optim", {}))),
+        ]
+        if number > 1:
+            lines.append(f"takes over {_joined(_settings_in_words(stage.get('transfer', {})))}")
+        yield f"stage {number}", "; ".join(filter(None, lines))
+    yield "seed", str(plain["seed"])
+
+
+def short_name(plain: Plain) -> str:
+    """Return the short name of a spec: its module name if it is one of ours, else its class name.
+
+    A network of the user has the name of the callable that makes it, a model of transformers its own.
+    """
+    if "factory" in plain:
+        return str(plain["factory"]).rpartition(":")[2].lower()
+    if "config" in plain:
+        return str(plain.get("name", ""))
+    module, _, kind = str(plain.get("is", "")).partition(":")
+    parts = module.split(".")
+    ours = parts[0] == __package__.partition(".")[0] and len(parts) == 3
+    return parts[2].replace("_", "-") if ours else kind.lower()
+
+
+def describe(plain: Plain) -> str:
+    """Return a spec with its settings, e.g. ``attention (heads 4)``."""
+    settings = _joined(
+        _settings_in_words(plain, "config", "name") if "config" in plain else _settings_in_words(plain)
+    )
+    return f"{short_name(plain)} ({settings})" if settings else short_name(plain)
+
+
+def _settings_in_words(plain: Plain, *apart: str) -> Iterator[str]:
+    """Yield settings in words; None, empty and False values are left out."""
+    for name, value in plain.items():
+        nothing = value is None or value is False or value in ([], {}, "")
+        if name != "is" and name not in apart and not nothing:
+            word = {"lr": "learning rate"}.get(name, name.replace("_", " "))
+            yield word if value is True else f"{word} {_in_words(value)}"
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return describe(value)
+    if isinstance(value, list):
+        return " ".join(map(_in_words, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _budget_in_words(plain: Plain) -> str:
+    return (
+        " or ".join(f"{_in_words(n)} {unit}" for unit, n in plain.items() if unit != "is" and n)
+        or "no budget"
+    )
+
+
+def _joined(words: Iterator[str]) -> str:
+    return ", ".join(words)

@@ -1,24 +1,26 @@
-"""Train, test and publish one stage of a recipe."""
+"""Train, test and publish one stage of a recipe, here or in another process (Ray, Slurm)."""
 
 import contextlib
 import hashlib
+import json
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from ..config import to_dict
-from ..errors import Interrupted, SelfPretrainError, StageFailed, StoreError
+from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError
 from ..registry import name_of
 from ..system import distributed
 from ..system.events import Event, emit
-from ..system.files import FORMAT, Json, digest_of, write_text
+from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment
+from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
-from ..training.build import build_network, training_data
 from ..training.model import Network
-from ..training.recipe import Recipe, fingerprint, foreign_modules
+from ..training.recipe import Recipe, build_network, fingerprint, foreign_modules, identity, training_data
 from ..training.run_dir import (
     CHECKPOINT,
     ERROR,
@@ -32,11 +34,15 @@ from ..training.run_dir import (
 )
 from ..training.trainer import State, Trainer, TrainerInputs
 from ..training.transfer import TransferResult, freeze, transfer_weights
-from .plan import read_result
-from .workspace import Workspace
+from .plan import Job, read_result
+from .workspace import Workspace, never
 
 ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
+Outcome = tuple[str, str]
+"""How a stage ended (done, failed, stopped or lost), and why: strings, readable without this package."""
+MACHINE_PARTS = ("results", "data", "source")
+"""Parts of a recipe's identity that depend on the machine."""
 
 
 def run(recipe: Recipe, workspace: Workspace) -> Path:
@@ -215,3 +221,105 @@ def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
 def examples_digest(digests: list[str]) -> str:
     """Return one hash for a set of training examples from their hashes, independent of order."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class RemoteStage:
+    """A stage to run in another process, with the identity that it has where it was planned."""
+
+    job: Job
+    workspace: Workspace
+    identity: Json  # versions of numerics and data, hashes of modules from other packages
+
+    @classmethod
+    def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
+        """Return the job with an absolute runs folder, on a GPU if the executor's settings ask for one."""
+        device = "cuda" if float_setting(workspace, "gpus", 0.0) else workspace.device
+        remote = replace(
+            workspace,
+            runs=workspace.runs.absolute(),
+            device=device,
+            stop=never,
+            trackers=(),
+            executor="serial",
+        )
+        parts = identity(job.recipe)
+        return cls(job, remote, {name: parts[name] for name in MACHINE_PARTS})
+
+    def run(self, stop: Callable[[], bool] = never) -> Outcome:
+        """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
+        keep_memory()
+        try:
+            with catch_signals() as stop_requested:
+                self._check()
+                workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
+                run_stage(self.job.recipe, workspace, self.job.tested)
+        except Interrupted as error:
+            return "stopped", str(error)
+        except SelfPretrainError as error:
+            return "failed", str(error)
+        return "done", ""
+
+    def _check(self) -> None:
+        name = self.workspace.stage(self.job.recipe).name
+        if name != self.job.name:
+            differences = "; ".join(_differences(self.job.recipe, self.identity))
+            raise SpecError(
+                f"{self.job.name} would be another stage here: {differences or 'another version'}"
+            )
+
+
+def run_remote(stage: RemoteStage) -> Outcome:
+    """Run a stage until a signal asks to stop."""
+    return stage.run()
+
+
+def float_setting(workspace: Workspace, name: str, default: float) -> float:
+    """Return a numeric setting of the executor.
+
+    Raises:
+        SpecError: if it is not a number.
+    """
+    text = workspace.executor_settings.get(name, str(default))
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SpecError(f"--with {name}={text}: give a number") from error
+
+
+def replay(stage: RunDir) -> None:
+    """Replay log and scores of a finished stage as events in this process, for its trackers and displays.
+
+    Raises:
+        StoreError: if the stage has not finished, or is damaged.
+    """
+    result = stage.read(RESULT)
+    path = stage.path / LOG
+    emit(Event("start", stage.name))
+    with explain_errors(path, "read"):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    total = max(1, int(result["steps"]))
+    for line in map(json.loads, lines):
+        kind = line.pop("kind")
+        emit(Event(kind, stage.name, min(1.0, line.get("step", 0) / total), 1.0, line))
+    emit(Event("end", stage.name, 1.0, 1.0, {"reused": False} | result["scores"]))
+
+
+def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:
+    """Yield how numerics, data and modules differ from those where the stage was planned."""
+    here = identity(recipe)
+    if here["results"] != planned["results"]:
+        yield (
+            f"selfpretrain here is of numerics {here['results']}, where it was planned of "
+            f"{planned['results']}; install the same version"
+        )
+    tasks = [recipe.task, *map(recipe.task_of, recipe.stages)]
+    versions = zip(tasks, here["data"], planned["data"], strict=True)
+    yield from dict.fromkeys(
+        f"data of {name_of(task)} are version {ours or 'unknown'} here, {theirs or 'unknown'} there"
+        for task, ours, theirs in versions
+        if ours != theirs
+    )
+    for module in sorted(here["source"].keys() | planned["source"].keys()):
+        if here["source"].get(module) != planned["source"].get(module):
+            yield f"{module}.py is another file here than where it was planned"

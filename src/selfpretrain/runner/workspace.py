@@ -11,7 +11,7 @@ from ..errors import SpecError
 from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
-from ..system.signals import catch_signals
+from ..system.startup import catch_signals
 from ..training.recipe import Recipe, fingerprint
 from ..training.run_dir import RunDir
 from ..training.trainer import Stop

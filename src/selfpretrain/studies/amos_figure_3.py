@@ -23,8 +23,17 @@ from ..mixers.s4d import S4D
 from ..runner.experiment import Finished
 from ..runner.tuning import SearchSpace
 from ..system.files import Json
-from .common.measures import Points, append, mean_score, panel
-from .common.table_study import IMAGE, PATHFINDER, TEXT, TableRow, TableStudy
+from .common.table_study import (
+    IMAGE,
+    PATHFINDER,
+    TEXT,
+    Points,
+    TableRow,
+    TableStudy,
+    append_point,
+    mean_score,
+    panel,
+)
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
@@ -66,7 +75,7 @@ class DataScale(TableStudy):
             curves: dict[str, Points] = {}
             for row, by_column in means.items():
                 name, _, fraction = row.partition(" · ")
-                append(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
+                append_point(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
             plots.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
         return plots
 

@@ -22,10 +22,9 @@ from ..config import spec
 from ..mixers.s4 import S4
 from ..runner.experiment import Finished
 from ..system.files import Json
-from ..training.build import build_network
 from ..training.model import Network
-from .common.measures import Points, panel
-from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
+from ..training.recipe import build_network
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Points, TableRow, TableStudy, panel
 from .recipes.arms import MATCHED, SPT
 
 LAGS = 1024

@@ -20,8 +20,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
-from .common.measures import Points, panel
-from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
+from .common.table_study import IMAGE, TEXT, Points, TableRow, TableStudy, panel
 
 SCRATCH = "from scratch"
 SPT = "SPT"

@@ -21,8 +21,8 @@ from ..mixers.attention import Attention
 from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
-from ..training.build import build_network
 from ..training.model import Network
+from ..training.recipe import build_network
 from .common.table_study import IMAGE, LISTOPS, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
 

@@ -20,9 +20,8 @@ from ..registry import find, name_of
 from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
 from ..tasks.base import Task
-from ..training.build import build_network
 from ..training.cost import COUNTED, Planner, fitting
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, build_network
 from .arms.base import (
     USUAL,
     Arm,
@@ -44,7 +43,7 @@ from .recipes.defaults import (
     smoke_arms,
     with_settings,
 )
-from .recipes.lookup import match_recipe
+from .recipes.printed import match_recipe
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """Values of ``--match``, and their names in remarks."""

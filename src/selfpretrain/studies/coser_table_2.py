@@ -23,8 +23,7 @@ from ..training.cost import Planner
 from ..training.recipe import Recipe, Stage
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, matched_stage, with_epochs
-from .recipes.lookup import task_name
-from .recipes.printed import TASKS
+from .recipes.printed import TASKS, task_name
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)

@@ -27,8 +27,19 @@ from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .arms.base import recipes_by_column
-from .common.measures import Points, append, mean_score, panel
-from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .common.table_study import (
+    IMAGE,
+    LISTOPS,
+    PATHFINDER,
+    TEXT,
+    PaperCell,
+    Points,
+    TableRow,
+    TableStudy,
+    append_point,
+    mean_score,
+    panel,
+)
 from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
 
 OWN = "SPT, own data"
@@ -95,11 +106,13 @@ class DepthAndSource(TableStudy):
             curves: dict[str, Points] = {}
             for cell in self.task_cells(label, task):
                 layers = cell.row.partition(" · ")[2]
-                append(curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train"))
+                append_point(
+                    curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train")
+                )
                 if cell.printed:
                     table, row, column = cell.printed
                     printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
-                    append(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
+                    append_point(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
             plots.append(panel(f"{label}: accuracy on training data", "", "%", curves))
         return plots
 

@@ -18,8 +18,7 @@ from ..mixers.attention import Attention
 from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
-from .common.measures import due_runs
-from .common.table_study import LRA, TableRow, TableStudy
+from .common.table_study import LRA, TableRow, TableStudy, due_runs
 from .recipes.arms import MATCHED, SCRATCH, SPT
 
 

@@ -27,8 +27,16 @@ from ..tasks.paths import Paths
 from ..training.cost import Planner
 from ..training.recipe import Recipe
 from .arms.base import recipes_by_column
-from .common.measures import Points, append, mean_score, panel
-from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
+from .common.table_study import (
+    PATHFINDER,
+    PATHX,
+    Points,
+    TableRow,
+    TableStudy,
+    append_point,
+    mean_score,
+    panel,
+)
 from .recipes.arms import MATCHED, SPT, scale_budget
 
 LITTLE = "SPT, a third"
@@ -74,7 +82,7 @@ class Growth(TableStudy):
             for cell in self.task_cells(label, task):
                 length = cell.recipe.task.form.length
                 mean = mean_score(finished, cell.recipe, self.seeds)
-                append(curves.setdefault(cell.row, {}), cell.column, length, mean)
+                append_point(curves.setdefault(cell.row, {}), cell.column, length, mean)
         return [panel(f"{row}: accuracy over length", "positions", "%", arms) for row, arms in curves.items()]
 
 

@@ -38,8 +38,7 @@ from ..tasks.speech import Speech
 from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
-from .common.measures import panel
-from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy
+from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy, panel
 from .recipes.arms import MATCHED, SCRATCH, SPT
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)

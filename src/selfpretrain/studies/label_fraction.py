@@ -31,7 +31,7 @@ from ..training.cost import COUNTED, Planner
 from ..training.recipe import Stage
 from .arms.base import recipes_by_column
 from .base import Scale, Study
-from .common.measures import Points, mean_score, panel
+from .common.table_study import Points, mean_score, panel
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 

@@ -53,11 +53,19 @@ from ..mixers.sparse import Sparse
 from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.recall import Recall
-from ..training.build import build_network
 from ..training.cost import COUNTED, Planner
-from ..training.recipe import Recipe
-from .common.measures import Points, append, mean_score, panel
-from .common.table_study import PATHFINDER, STAND_INS, TEXT, TableRow, TableStudy
+from ..training.recipe import Recipe, build_network
+from .common.table_study import (
+    PATHFINDER,
+    STAND_INS,
+    TEXT,
+    Points,
+    TableRow,
+    TableStudy,
+    append_point,
+    mean_score,
+    panel,
+)
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
 from .recipes.defaults import with_settings
 
@@ -146,7 +154,7 @@ class ModernZoo(TableStudy):
             sized = [(size, cell) for cell in self.task_cells(label, task) if (size := state_size(cell))]
             curves: dict[str, Points] = {}
             for size, cell in sorted(sized, key=lambda pair: pair[0]):
-                append(curves, cell.column, size, mean_score(finished, cell.recipe, self.seeds))
+                append_point(curves, cell.column, size, mean_score(finished, cell.recipe, self.seeds))
             plots.append(panel(f"{label}: accuracy over state", "numbers in a layer's state", "%", curves))
         return plots
 

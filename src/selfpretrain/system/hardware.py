@@ -1,16 +1,28 @@
-"""Information on this machine: usable cores, processor, versions, git commit."""
+"""This machine: usable cores, memory and its limits, processor, versions, git commit, and a report on it."""
 
+import importlib.metadata
 import os
 import platform
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
 import torch
 
 from .. import __version__
-from .files import FORMAT, Json
+from ..errors import StoreError
+from .files import FORMAT, Json, explain_errors
+from .startup import keep_memory
+
+MEMORY_SHARE = 0.9
+"""Maximum share of the free memory that may be allocated."""
+MATRIX_SIZE = 512
+"""Rows and columns of the matrices whose product measures the speed."""
+PRODUCTS = 50
+"""Products that are timed."""
 
 
 def usable_cores() -> int:
@@ -61,3 +73,88 @@ def _git() -> Json | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+
+
+def peak_memory() -> int:
+    """Return the largest resident set size of this process so far, in bytes."""
+    import resource  # of Unix alone
+
+    if sys.platform == "linux":  # getrusage may include the parent's memory before the fork
+        return int(_field(Path("/proc/self/status"), "VmHWM")) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def limit_memory() -> None:
+    """Limit the memory of this process, so that large allocations fail before the system kills a process."""
+    import resource  # of Unix alone
+
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
+        limit = pages * resource.getpagesize() + int(MEMORY_SHARE * free_memory())
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        soft = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def free_memory() -> int:
+    """Return the memory available to this process on Linux in bytes, by the machine and its cgroup."""
+    free = int(_field(Path("/proc/meminfo"), "MemAvailable")) * 1024
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+    except OSError:
+        return free
+    return free if limit == "max" else min(free, int(limit) - int(used))
+
+
+def _field(path: Path, name: str) -> str:
+    lines = (line.split() for line in path.read_text().splitlines())
+    return next(words[1] for words in lines if words[0] == f"{name}:")
+
+
+def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and description of versions, devices, threads, memory, speed and the runs folder."""
+    yield "selfpretrain", __version__
+    yield "python", f"{platform.python_version()} on {platform.platform()}"
+    yield "torch", torch.__version__
+    for package in ("numpy", "scipy", "scikit-learn", "numba", "matplotlib"):
+        yield package, importlib.metadata.version(package)
+    yield "devices", ", ".join(["cpu", *_accelerators()])
+    yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
+    yield (
+        "threads",
+        f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
+    )
+    fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
+    yield "memory", f"large blocks that are freed are {fate}"
+    yield (
+        "speed",
+        f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {MATRIX_SIZE} x {MATRIX_SIZE})",
+    )
+    yield "runs", _describe_folder(runs)
+
+
+def _accelerators() -> list[str]:
+    return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+
+
+def _measure_speed() -> float:
+    a = torch.randn(MATRIX_SIZE, MATRIX_SIZE)
+    a @ a
+    start = time.perf_counter()
+    for _ in range(PRODUCTS):
+        a @ a
+    return 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
+
+
+def _describe_folder(runs: Path) -> str:
+    exists = runs.exists()
+    try:
+        with explain_errors(runs):
+            ancestor = next(p for p in (runs, *runs.absolute().parents) if p.exists())
+            free = os.statvfs(ancestor).f_bavail * os.statvfs(ancestor).f_frsize
+            if not os.access(ancestor, os.W_OK):
+                raise PermissionError(13, "no right to write")
+    except StoreError as error:
+        return str(error)
+    return f"{runs} {'is there' if exists else 'can be made'}, {free / 2**30:.0f} GiB free"

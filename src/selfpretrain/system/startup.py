@@ -1,15 +1,22 @@
-"""Thread and memory settings that must be made before torch is imported.
+"""Start and stop of a process: threads and memory, set before torch is imported, and signals.
 
 By default torch uses one thread per core, which makes small models several times slower as soon as anything
 else runs on the machine: the threads spin while they wait for each other. Processes share the work instead.
 
 By default glibc requests every large block from the system and returns it when it is freed, so that each
 large tensor of each step pays for its page faults again. With these settings freed memory is kept and reused.
+
+Ctrl-C (SIGINT), SIGTERM from a scheduler or SIGHUP from a closing terminal stop gracefully.
 """
 
 import ctypes
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 MMAP_THRESHOLD = (-3, 1 << 30)
 """Option of mallopt, as numbered in malloc.h, and bytes from which a block is mapped separately."""
@@ -17,6 +24,9 @@ TRIM_THRESHOLD = (-1, 2**31 - 1)
 """Option of mallopt, and how many bytes of other freed memory are kept."""
 THREAD_VARIABLES = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 """Variables of OpenMP: one thread per process, which does not spin while it waits."""
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in dir(signal))
+AT_ONCE = 130
+"""Exit code after a second signal."""
 
 
 def limit_threads() -> None:
@@ -37,3 +47,32 @@ def keep_memory() -> bool:
     except AttributeError:  # a C library without mallopt
         return False
     return all(mallopt(option, value) for option, value in (MMAP_THRESHOLD, TRIM_THRESHOLD))
+
+
+@contextmanager
+def catch_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether a signal asked to stop; a second signal exits at once.
+
+    Handlers run between any two instructions, even while a lock is held, so this one only sets a flag.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if received:
+            os.write(2, b"stopped at once; the same command resumes from the last checkpoint\n")
+            os._exit(AT_ONCE)
+        received.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    previous = {number: signal.getsignal(number) for number in SIGNALS}
+    optional = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
+    numbers = [n for n in SIGNALS if n not in optional or previous[n] is not signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, handle)
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number in numbers:
+            signal.signal(number, previous[number])

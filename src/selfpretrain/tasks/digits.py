@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Values
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..errors import DataError, SpecError

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
@@ -16,8 +16,7 @@ from ..errors import DataError
 from .base import Card
 from .common import images
 from .common.augmentations import Pictures
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 NAMES = (
     "T-shirt/top",

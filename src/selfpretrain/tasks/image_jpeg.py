@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
 from .base import Card
 from .common import cifar, images
 from .common.augmentations import Pictures
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 
 @spec

@@ -10,8 +10,7 @@ from typing import Literal, cast
 import numpy as np
 
 from ..config import Count, spec
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data import paths
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError

@@ -21,9 +21,10 @@ from ..data.splits import fold_splits, limit_labels, strata_of, stratified_order
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
 from .base import Card
-from .common import waves
 from .common.stored import StoredTask
 
+SHORTEST = 24
+LONGEST = 48
 TRAIN_PER_HELD_OUT = 4
 """With ``rows``, val and test each keep one example per this many training examples."""
 
@@ -141,7 +142,7 @@ def _open(folder: Path, mtime: int) -> StoredDataset:
 
 @functools.lru_cache(maxsize=1)
 def _make_synthetic() -> StoredDataset:
-    sequences, shapes = waves.make_waves(400, seed=0)
+    sequences, shapes = make_waves(400, seed=0)
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
@@ -157,6 +158,24 @@ def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset
     targets = examples.targets[torch.from_numpy(rows)].numpy()
     strata = strata_of(targets)
     return examples.take(torch.from_numpy(np.sort(rows[stratified_order(strata, 0)[:count]])))
+
+
+def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return sequences (length, 2) float32 and their labels, "sine" or "square".
+
+    The second channel is the first one delayed by a quarter of a period. Noise has standard deviation 0.33.
+    """
+    random = np.random.RandomState(seed)
+    shapes = np.resize(np.array(["sine", "square"]), count)
+    return [_wave(shape, random) for shape in shapes], shapes
+
+
+def _wave(shape: str, random: np.random.RandomState) -> np.ndarray:
+    length = random.randint(SHORTEST, LONGEST + 1)
+    angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
+    wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
+    wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine
+    return (wave + 0.33 * random.standard_normal(wave.shape)).astype(np.float32)
 
 
 task = Imported

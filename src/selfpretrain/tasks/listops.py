@@ -4,10 +4,13 @@ An expression is a random tree: below the deepest level a node is an operator wi
 digit; an operator is MIN, MAX, MED (median, rounded down) or SM (sum modulo 10) of 2..max_args arguments.
 Trees whose length is out of range are discarded, and all are distinct. The rules are those of Tay et al.
 (2021), Long Range Arena, google-research/long-range-arena lra_benchmarks/data/listops.py; the expressions
-differ from those in the released files, which ``source="lra"`` reads.
+differ from those in the released files, which ``source="lra"`` reads. These hold expressions in binary
+parentheses, a tab, and the value. The parentheses are redundant and are dropped, as is usual: ``( ( ( [MAX 4
+) 3 ) ] )`` is ``[MAX 4 3 ]``.
 """
 
 import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,14 +23,13 @@ from torch import Tensor
 
 from ..config import Count, spec
 from ..data import paths
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..errors import DataError, SpecError
-from .base import Card, Task
+from ..system.events import report_progress
+from .base import Card, Task, with_stub
 from .common.augmentations import ShuffledOperands
-from .common.dataset_stub import with_stub
-from .common.raw import LRA_RELEASE, lra_paths, require_files
+from .common.stored import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 MAX_ATTEMPTS = 100_000_000
@@ -36,6 +38,17 @@ EAGER_SYMBOLS = 10_000_000
 """Below this many training symbols, a dry run generates the expressions."""
 BLOCK = 32_000_000
 """Symbols in one block of the output buffer."""
+UNREADABLE = 255
+"""Token of what is no part of an expression, in files of the release."""
+NUMBERS = np.full(256, UNREADABLE, dtype=np.uint8)
+NUMBERS[ord("0") : ord("9") + 1] = np.arange(10)
+NUMBERS[ord("]")] = 14
+THIRD = np.full(256, UNREADABLE, dtype=np.uint8)
+"""Token of an operator by its third character, in [MIN [MAX [MED [SM."""
+THIRD[[ord(letter) for letter in "IAEM"]] = range(10, 14)
+OPEN = ord("[")
+STARTS = NUMBERS != UNREADABLE
+STARTS[OPEN] = True
 
 
 @spec
@@ -109,11 +122,10 @@ class ListOps(Task):
 
     def version(self) -> str:
         """Return the hashes of the released files; generated data depend on the fields alone."""
-        from .common import listops_release
 
         if self.source == "generated" or self.stub:
             return ""
-        return " ".join(listops_release.digest(self._file(split)) for split in SPLITS)
+        return " ".join(release_digest(self._file(split)) for split in SPLITS)
 
     def augmentation(self) -> Augmentation:
         """Return operands in random order, on which no operator depends."""
@@ -135,9 +147,8 @@ class ListOps(Task):
         return self.train * self.max_length < EAGER_SYMBOLS
 
     def _load_release(self, split: Split) -> SequenceDataset:
-        from .common import listops_release
 
-        examples = listops_release.read(self._file(split))
+        examples = read_release(self._file(split))
         if (longest := int(examples.longest.max())) >= self.max_length:
             raise DataError(f"an expression of the release has {longest} symbols; raise max_length")
         n_expressions = {"test": self.test, "val": self.val, "train": self.train}[split]
@@ -145,6 +156,60 @@ class ListOps(Task):
 
     def _file(self, split: Split) -> Path:
         return require_files(self, *lra_paths(f"listops-1000/basic_{split}.tsv"))
+
+
+def release_tokens(expression: bytes) -> np.ndarray:
+    """Return the (length,) tokens of an expression, 255 for unknown operators."""
+    letters = np.frombuffer(expression, dtype=np.uint8)
+    position = np.flatnonzero(STARTS[letters])
+    first = letters[position]
+    third = letters[np.minimum(position + 2, len(letters) - 1)]
+    return np.where(first == OPEN, THIRD[third], NUMBERS[first])
+
+
+def read_release(file: Path) -> SequenceDataset:
+    """Return all expressions of a file; cached until the file changes.
+
+    Raises:
+        DataError: if a line is not an expression and a value; the message names the first such line.
+    """
+    return _read_release(file, file.stat().st_mtime_ns)
+
+
+def release_digest(file: Path) -> str:
+    """Return the SHA-256 of a file; cached until the file changes."""
+    return _digest_of(file, file.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=3)
+def _read_release(file: Path, mtime: int) -> SequenceDataset:
+    sequences = []
+    values = []
+    n_bytes = 0
+    size = file.stat().st_size
+    with file.open("rb") as lines:
+        next(lines, None)  # header: Source, Target
+        for number, line in enumerate(lines, start=2):
+            source, _, target = line.rstrip().partition(b"\t")
+            sequence = release_tokens(source)
+            if len(target) != 1 or not target.isdigit() or not len(sequence) or UNREADABLE in sequence:
+                raise DataError(
+                    f"line {number} of {file} is not an expression, a tab and a digit; unpack it again"
+                )
+            sequences.append(sequence)
+            values.append(int(target))
+            n_bytes += len(line)
+            if number % 1000 == 0:
+                report_progress(f"bytes of {file.name} read", n_bytes, size)
+    if not values:
+        raise DataError(f"{file} is empty; unpack it again")
+    return SequenceDataset.from_sequences(sequences, np.array(values))
+
+
+@functools.lru_cache(maxsize=3)
+def _digest_of(file: Path, mtime: int) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _root_operator(examples: SequenceDataset) -> Tensor:
@@ -164,7 +229,7 @@ def _max_tree_length(depth: int, args: int, stop: int) -> int:
 @functools.lru_cache(maxsize=2)
 def _generate(task: ListOps) -> SequenceDataset:
     """Generate test, val and train in this order, so that the size of train does not change test and val."""
-    from .generators import _seen
+    from .generators import _random
     from .generators import listops as trees
 
     n_expressions = task.train + task.val + task.test
@@ -173,7 +238,7 @@ def _generate(task: ListOps) -> SequenceDataset:
     lengths = np.zeros(n_expressions, dtype=np.int64)
     values = np.zeros(n_expressions, dtype=np.int64)
     buffer = np.empty(min(block, n_expressions) * task.max_length, dtype=np.uint8)
-    seen = _seen.make_set(n_expressions)
+    seen = _random.make_hash_set(n_expressions)
     shape = (task.min_length, task.max_length, task.max_depth, task.max_args)
     parts = []
     n_found = 0

@@ -4,7 +4,7 @@ from typing import Literal
 
 from ..config import spec
 from .common import pathfinder
-from .common.raw import lra_paths
+from .common.stored import lra_paths
 
 
 @spec

@@ -16,14 +16,13 @@ from pydantic import Field
 from torch import Tensor
 
 from ..config import Count, Seed, spec
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError
 from .base import Card, Task
 from .common.augmentations import Pictures
-from .generators._curves import CurveRules
+from .generators import CurveRules
 
 CELLS = ".#O"
 """Characters of a cell: empty, part of a curve, marked end."""

@@ -2,7 +2,7 @@
 
 from ..config import spec
 from .common import pathfinder
-from .common.raw import lra_paths
+from .common.stored import lra_paths
 
 
 @spec

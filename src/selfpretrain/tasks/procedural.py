@@ -19,8 +19,7 @@ from pydantic import Field
 from ..config import Count, Seed, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens, Values
-from .base import Card, Task
-from .common.dataset_stub import DatasetStub, with_stub
+from .base import Card, DatasetStub, Task, with_stub
 
 PROCESSES = ("nested brackets", "interleaved brackets", "automaton")
 DEEPEST = 32

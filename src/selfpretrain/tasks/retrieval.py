@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ..config import spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
@@ -20,8 +20,7 @@ from ..system.events import report_progress
 from .base import Card
 from .common import tokenizer
 from .common.augmentations import DroppedSymbols
-from .common.raw import LRA_RELEASE, lra_paths, require_files
-from .common.stored import Prepared
+from .common.stored import LRA_RELEASE, Prepared, lra_paths, require_files
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
 FIELDS = 5

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -21,8 +21,7 @@ from ..errors import DataError
 from .base import Card
 from .common import recording_sets
 from .common.augmentations import NoisySignals
-from .common.raw import require_files
-from .common.stored import Prepared
+from .common.stored import Prepared, require_files
 
 RATE = 8_000
 NAMES = tuple("0123456789")

@@ -16,8 +16,7 @@ import torch
 from pydantic import Field
 
 from ..config import Count, spec
-from ..data.augmentation import Augmentation
-from ..data.dataset import SequenceDataset
+from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from .base import Card, Task

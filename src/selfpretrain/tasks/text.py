@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ..config import Seed, spec
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..data.spec import Classes, SequenceSpec, Tokens
 from ..data.store import DatasetWriter
 from .base import Card

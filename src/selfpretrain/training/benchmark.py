@@ -28,8 +28,7 @@ from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
 from ..shapes import Vectors
 from ..system.files import FORMAT, explain_errors, write_text
-from ..system.hardware import environment
-from ..system.memory import limit_memory, peak_memory
+from ..system.hardware import environment, limit_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
 from .run_dir import RunDir

@@ -24,11 +24,9 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
-from ..tasks.base import Task
-from ..tasks.common.dataset_stub import DatasetStub
-from .build import build_network, training_data
+from ..tasks.base import DatasetStub, Task
 from .flops import count_flops, count_step
-from .recipe import Budget, Recipe, fingerprint
+from .recipe import Budget, Recipe, build_network, fingerprint, training_data
 from .transfer import freeze
 
 GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}

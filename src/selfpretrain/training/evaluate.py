@@ -10,8 +10,7 @@ from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
 from ..system import distributed
 from ..tasks.base import Task
-from .build import prepare_split, training_data
-from .recipe import Precision, Recipe
+from .recipe import Precision, Recipe, prepare_split, training_data
 from .step import accumulate_sums, precision_context
 
 POSITIONS = 32_768

@@ -1,19 +1,26 @@
-"""Recipes: task, model, training stages and seed, which alone determine the result of a run."""
+"""Recipes: task, model, training stages and seed, which alone determine the result of a run.
+
+A stage starts from its training data and a freshly initialised network.
+"""
 
 import dataclasses
 import hashlib
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import Field
 
 from ..config import CODE, Count, Positive, Share, is_ours, spec, to_dict
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..objectives.base import Denoise, Objective
 from ..registry import name_of
 from ..tasks.base import Task
 from . import code_hash
-from .model import Model
+from .model import Model, Network
 from .optim import Optim
 from .transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 
@@ -135,3 +142,43 @@ def foreign_modules(recipe: Recipe) -> list[str]:
     json.loads(json.dumps(to_dict(recipe)), object_hook=found.append)  # all objects, inner ones first
     names = {str(each[key]).partition(":")[0] for each in found for key in CODE if key in each}
     return sorted({each for name in names if not is_ours(name) for each in code_hash.own_modules(name)})
+
+
+def training_data(recipe: Recipe) -> SequenceDataset:
+    """Return the training data of a recipe's last stage: labelled examples only, if it needs labels.
+
+    Raises:
+        SpecError: if no example is left.
+    """
+    stage = recipe.last
+    data = prepare_split(recipe, recipe.task_of(stage).load("train"))
+    if stage.fraction < 1:
+        order = torch.randperm(len(data), generator=generator(recipe.seed, "fraction"))
+        data = data.take(order[: max(1, round(len(data) * stage.fraction))].sort().values)
+    if not len(data):
+        raise SpecError("no training examples are left; check labels and fraction")
+    return data
+
+
+def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
+    """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
+    if recipe.last.objective.labelled:
+        data = data.take(data.labelled.nonzero()[:, 0])
+    fixed = recipe.model.mixer.fixed_length
+    return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
+
+
+def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
+    """Return the network of the last stage, initialised from the recipe's seed.
+
+    Torch's global random state is not changed.
+
+    Args:
+        form: sequence spec that replaces the task's.
+    """
+    stage = recipe.last
+    form = form or recipe.task_of(recipe.last).form
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
+        head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)
+        return recipe.model.build(form, head, recipe.task_of(stage).symbols())

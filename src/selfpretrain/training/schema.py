@@ -13,7 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from .. import registry
 from ..config import id_of
-from ..data.augmentation import Augmentation
+from ..data.dataset import Augmentation
 from ..mixers.base import Mixer
 from ..mixers.common.hf_model import HfModel
 from ..mixers.common.own_network import OwnBackbone, OwnLayer

@@ -9,11 +9,9 @@ from torch.autograd import gradcheck
 import toys
 from selfpretrain.mixers.ops import powers as powers_module
 from selfpretrain.mixers.ops._exact import full_precision
-from selfpretrain.mixers.ops.discretize import bilinear_dplr
-from selfpretrain.mixers.ops.dlr import shared_kernel
-from selfpretrain.mixers.ops.dplr import dense, dplr_kernel
-from selfpretrain.mixers.ops.powers import powers_kernel
-from selfpretrain.mixers.ops.vandermonde import modal_kernel
+from selfpretrain.mixers.ops.modes import modal_kernel, shared_kernel
+from selfpretrain.mixers.ops.powers import dense, dplr_kernel, powers_kernel
+from selfpretrain.mixers.ops.state_matrices import bilinear_dplr
 
 LENGTHS = [1, 2, 3, 7, 64, 97]
 

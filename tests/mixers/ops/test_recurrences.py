@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch.autograd import gradcheck
 
 import toys
-from selfpretrain.mixers.ops import decayed_attention, delta_rule, gated_delta_rule, retention
-from selfpretrain.mixers.ops.gated_scan import gated_scan
-from selfpretrain.mixers.ops.modal_scan import modal_scan
+from selfpretrain.mixers.common.cells import gated_scan
+from selfpretrain.mixers.ops import delta_rule, linear_attention
+from selfpretrain.mixers.ops.modes import modal_scan
 from selfpretrain.training import flops
 
 B, H, M, E = 2, 2, 3, 4
@@ -94,13 +94,13 @@ def fade_and_overwrite(state, k, v, g, beta):
 RULES = {
     "delta rule": (delta_rule.delta_rule, plain, overwrite),
     "decayed delta rule": (delta_rule.decayed_delta_rule, replaced, replace),
-    "retention": (retention.retention, retained, add),
-    "one factor, weak": (decayed_attention.decayed_attention, decayed(1, H, 1e-3), add),
-    "one factor, shared keys": (decayed_attention.decayed_attention, decayed(1, 1, 100.0), add),
-    "a factor per feature, weak": (decayed_attention.decayed_attention, decayed(M, 1, 1e-3), add),
-    "a factor per feature, strong": (decayed_attention.decayed_attention, decayed(M, H, 300.0), add),
-    "gated, a decay per head": (gated_delta_rule.gated_delta_rule, gated(1), fade_and_overwrite),
-    "gated, a decay per feature": (gated_delta_rule.gated_delta_rule, gated(M), fade_and_overwrite),
+    "retention": (linear_attention.retention, retained, add),
+    "one factor, weak": (linear_attention.decayed_attention, decayed(1, H, 1e-3), add),
+    "one factor, shared keys": (linear_attention.decayed_attention, decayed(1, 1, 100.0), add),
+    "a factor per feature, weak": (linear_attention.decayed_attention, decayed(M, 1, 1e-3), add),
+    "a factor per feature, strong": (linear_attention.decayed_attention, decayed(M, H, 300.0), add),
+    "gated, a decay per head": (delta_rule.gated_delta_rule, gated(1), fade_and_overwrite),
+    "gated, a decay per feature": (delta_rule.gated_delta_rule, gated(M), fade_and_overwrite),
 }
 every_rule = pytest.mark.parametrize(("rule", "make", "change"), RULES.values(), ids=RULES)
 
@@ -115,8 +115,8 @@ def test_is_the_recurrence(rule, make, change):
 
 @every_rule
 def test_gradients_are_right(rule, make, change, monkeypatch):
-    for module in (decayed_attention, delta_rule, gated_delta_rule, retention):
-        for name in {"CHUNK", "CHUNK_PER_FEATURE"} & set(vars(module)):
+    for module in (linear_attention, delta_rule):
+        for name in {"CHUNK", "CHUNK_WITH_DECAY", "CHUNK_PER_FEATURE"} & set(vars(module)):
             monkeypatch.setattr(module, name, 4)
     inputs = [x[:1].requires_grad_() if x.ndim > 1 else x for x in make(6)]
     assert gradcheck(rule, inputs, fast_mode=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import ndimage, stats
 
 from selfpretrain.errors import SpecError
-from selfpretrain.tasks.generators import _draw, pathfinder
+from selfpretrain.tasks.generators import _tables, pathfinder
 from selfpretrain.tasks.generators.pathfinder import Settings, images, seeds
 
 EACH = [Settings(side, 14, quirks) for side in (32, 64, 128, 256) for quirks in ("lra", "none")]
@@ -150,7 +150,7 @@ def test_dashes_keep_clear_of_each_other(drawn):
             before = [j for j in range(old) if j != both - 2]
             taken = _occupied(tables, trail[before])
             assert (taken + _stamp(tables, dash)).max() < 459
-            near = np.array(_draw.disk(tables.margin)) + dash[:2]
+            near = np.array(_tables.disk(tables.margin)) + dash[:2]
             near = near[((near >= 0) & (near < tables.size)).all(1)]
             assert taken[near[:, 0], near[:, 1]].max() < 255
 
@@ -220,14 +220,14 @@ def test_lines_are_those_of_pillow(width):
         end = tuple(math.ceil(20 + 10 * f(math.radians(degrees))) for f in (math.sin, math.cos))
         canvas = image.new("L", (41, 41))
         draw.Draw(canvas).line([(20, 20), end[::-1]], fill=255, width=width)
-        assert np.array_equal(_draw.line(41, end, width), np.array(canvas) > 0)
+        assert np.array_equal(_tables.line(41, end, width), np.array(canvas) > 0)
 
 
 @pytest.mark.parametrize(("large", "small"), [(41, 21), (46, 23), (64, 32), (17, 9)])
 def test_images_are_reduced_as_by_pillow(large, small):
     image = pytest.importorskip("PIL.Image")
     drawn = np.random.default_rng(0).random((5, large, large)) < 0.3
-    for one, ours in zip(drawn, _draw.reduce(drawn, small), strict=True):
+    for one, ours in zip(drawn, _tables.reduce(drawn, small), strict=True):
         theirs = image.fromarray(one.astype(np.uint8) * 255).resize((small, small), image.Resampling.LANCZOS)
         assert np.array_equal(ours, np.array(theirs))
 

@@ -18,14 +18,21 @@ from selfpretrain.tasks.imported import Imported
 from selfpretrain.tasks.inspect import baselines
 from selfpretrain.tasks.inspect.baselines import baseline_scores, score
 from selfpretrain.tasks.listops import ListOps
-from selfpretrain.tasks.simple import method, methods, symbols
-from selfpretrain.tasks.simple.features import ALL
+from selfpretrain.tasks.simple import methods, symbols
+from selfpretrain.tasks.simple.features import ALL, FlatValues
 from selfpretrain.tasks.simple.kernels import KernelShares
-from selfpretrain.tasks.simple.linear import LinearModel
-from selfpretrain.tasks.simple.method import Method, ModelKind
-from selfpretrain.tasks.simple.methods import ALPHAS, HISTOGRAMS, LINEAR, LOGISTIC, RIDGE, TREES
+from selfpretrain.tasks.simple.methods import (
+    ALPHAS,
+    HISTOGRAMS,
+    LINEAR,
+    LOGISTIC,
+    RIDGE,
+    TREES,
+    Method,
+    ModelKind,
+)
+from selfpretrain.tasks.simple.models import LinearModel
 from selfpretrain.tasks.simple.symbols import Cohesion, NGrams, Places, Windows
-from selfpretrain.tasks.simple.values import FlatValues
 from selfpretrain.tasks.stdlib import Stdlib
 
 KERNELS = "ridge regression on kernels (MiniRocket)"
@@ -391,7 +398,7 @@ def test_so_many_positions_are_fitted(monkeypatch):
     examples = SequenceDataset.from_array(np.zeros((2, 4, 1)), y)
     form = SequenceSpec(Values(), 4, PositionClasses(("a", "b")))
     for most, expected in ((5, 5), (8, 7)):
-        monkeypatch.setattr(method, "POSITIONS", most)
+        monkeypatch.setattr(methods, "POSITIONS", most)
         Method(Windows, ModelKind("", fit), ()).fitted(form, np.zeros((8, 1)), examples, 1.0)
         assert fitted.pop() == (expected,) * 3
 

@@ -18,12 +18,11 @@ from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
-from .hub import hub_table
 from .long_tables import long_source
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
 from .source import Part, Source, is_list, readable
-from .tables import SUFFIXES, Table, open_table
+from .tables import SUFFIXES, Table, hub_table, open_table
 
 HUB = "hf:"
 TARGETS = {

@@ -1,14 +1,17 @@
-"""Multi-head attention layers: projections to queries, keys and values, and the output projection."""
+"""Multi-head attention layers: projections to queries, keys and values, rotary positions, output projection.
+
+Rotary positions rotate pairs of features by an angle proportional to the position.
+"""
 
 import abc
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ...errors import SpecError
 from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext
-from ..ops.rotary import angles, rotate
 
 PerHead = Float[Tensor, "B H L E"]
 """Queries, keys or values: a vector of size E = D/H per head and position."""
@@ -85,3 +88,20 @@ def merge_heads(y: PerHead) -> Vectors:
 def key_mask(padding_mask: PaddingMask) -> Bool[Tensor, "B 1 1 L"] | None:
     """Return the padding mask with axes for heads and queries; None: no padding."""
     return None if padding_mask is None else padding_mask[:, None, None, :]
+
+
+def angles(length: int, size: int, base: float = 10_000.0) -> Float[Tensor, "L half"]:
+    """Return theta[t, m] = t * base^(-2m/size) for m < size/2, in radians; computed in float64.
+
+    Source: Su et al. (2021), RoFormer, eq. 15.
+    """
+    frequency = base ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    return torch.outer(torch.arange(length, dtype=torch.float64), frequency)
+
+
+def rotate(
+    x: Float[Tensor, "B H L E"], cos: Float[Tensor, "L half"], sin: Float[Tensor, "L half"]
+) -> Float[Tensor, "B H L E"]:
+    """Rotate the pair of features m and m + E/2 by the angle of its position."""
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)

@@ -1,4 +1,6 @@
-"""Base class of convolutional mixers: the layer around one or two long kernels.
+"""Convolutions: the layer around one or two long kernels, moving averages as kernels, and short convolutions.
+
+A convolutional mixer extends ``Convolution``:
 
 y = kernel * u + D u,  out = GLU(W GELU(y)),  with padded positions of u set to zero.
 
@@ -18,6 +20,7 @@ from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext
 from ..ops._exact import full_precision
 from ..ops.longconv import causal_conv, two_sided_conv
+from ..ops.modes import modal_kernel
 
 
 class Convolution(nn.Module, abc.ABC):
@@ -56,3 +59,62 @@ class Convolution(nn.Module, abc.ABC):
 def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
     """Return random numbers, uniform between log(low) and log(high)."""
     return math.log(low) + (math.log(high) - math.log(low)) * torch.rand(count)
+
+
+class ShortConvolution(nn.Module):
+    """y[t] = bias + sum_j taps[j] x[t - size + 1 + j], initialised as ``nn.Conv1d``.
+
+    Args:
+        channels: number of channels.
+        size: number of taps; the last one belongs to the position itself.
+        bias: whether to add a bias.
+    """
+
+    def __init__(self, channels: int, size: int, bias: bool = False) -> None:
+        super().__init__()
+        self.taps = nn.Parameter(_uniform(size, channels) * size**-0.5)
+        self.bias = nn.Parameter(_uniform(channels) * size**-0.5) if bias else None
+
+    def initial_state(self, batch_size: int) -> Float[Tensor, "B _ D"]:
+        """Return the inputs before the first position: zeros."""
+        size, channels = self.taps.shape
+        return self.taps.new_zeros(batch_size, size - 1, channels)
+
+    def forward(self, x: Vectors, before: Float[Tensor, "B _ D"]) -> tuple[Vectors, Float[Tensor, "B _ D"]]:
+        """Return the convolution, and the last inputs for the next call."""
+        L = x.shape[1]
+        inputs = torch.cat([before, x], dim=1)
+        y = sum(inputs[:, j : j + L] * tap for j, tap in enumerate(self.taps))
+        return y if self.bias is None else y + self.bias, inputs[:, L:]
+
+
+def _uniform(*shape: int) -> Tensor:
+    return 2 * torch.rand(*shape) - 1
+
+
+class Averages(nn.Module):
+    """K[l] = sum_n p b g / sqrt(N) q^l,  p = sigmoid(d),  q = 1 - p sigmoid(a), per direction and channel.
+
+    Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, eqs. 2 to 4.
+    """
+
+    def __init__(self, directions: int, width: int, states: int) -> None:
+        super().__init__()
+        shape = directions, width, states
+        signs = 1 - 2 * (torch.arange(states) % 2)
+        self.weight = nn.Parameter(0.2 * torch.randn(shape))  # d: weight of the input
+        self.damping = nn.Parameter(0.2 * torch.randn(shape))  # a: damping of the past by the input
+        self.enter = nn.Parameter(signs + 0.02 * torch.randn(shape))  # b
+        self.leave = nn.Parameter(torch.randn(shape))  # g
+
+    def kernel(self, length: int) -> Float[Tensor, "c H L"]:
+        """Return K for lags below ``length``."""
+        scale, rate = self.discretize()
+        K = modal_kernel(scale.flatten(0, 1)[None].to(self.leave), rate.flatten(0, 1), length)
+        return K.view(*self.leave.shape[:2], length)
+
+    def discretize(self) -> tuple[Float[Tensor, "c H N"], Float[Tensor, "c H N"]]:
+        """Return the factor p b g / sqrt(N) and log q, in double precision."""
+        p = torch.sigmoid(self.weight.double())
+        scale = p * self.enter * self.leave / self.leave.shape[-1] ** 0.5
+        return scale, torch.log1p(-p * torch.sigmoid(self.damping.double()))

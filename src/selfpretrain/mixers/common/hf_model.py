@@ -1,27 +1,31 @@
-"""Models of Hugging Face transformers (extra ``hf``), randomly initialised from a config, as mixers.
+"""Models of Hugging Face transformers (extra ``hf``) as mixers, randomly initialised or from checkpoints.
 
 y = W_2 model(W_1 x);  W_1 and W_2 only where the network is not as wide as the model
 
-The model is any ``AutoModel`` that accepts input embeddings, and runs as the library runs it: a decoder stays
-causal in a bidirectional network, an encoder becomes a decoder in a causal one. Its config is part of the
-mixer, so that recipes do not depend on the file. Nothing is downloaded.
+``HfModel`` is any ``AutoModel`` that accepts input embeddings, and runs as the library runs it: a decoder
+stays causal in a bidirectional network, an encoder becomes a decoder in a causal one. Its config is part of
+the mixer, so that recipes do not depend on the file. Nothing is downloaded.
 """
 
+import contextlib
+import functools
+import importlib
 import inspect
 import json
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from ...config import spec
+from ...errors import SpecError
+from ...registry import import_extra
 from ...shapes import PaddingMask, Vectors
-from ...system.extras import import_extra
-from ..base import LayerContext, Mixer, check_length
-from .foreign_module import ForeignModule
-from .pythia_weights import remove_token_embedding, translate_errors
+from ..base import ForeignModule, LayerContext, Mixer, check_length
 from .transformers_layer import LIBRARY, offline
 
 PREFIX = "hf-model"
@@ -30,6 +34,10 @@ LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dtype", "_name_or_path")
 """Settings of a config that do not change the network."""
+NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
+"""Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
+POOLER = "pooler"
+"""Name of the module that pools a sequence in some networks; it is not used."""
 
 
 @spec
@@ -101,3 +109,128 @@ def read_model(source: str) -> HfModel:
 
 def _library() -> Any:
     return import_extra(LIBRARY, PREFIX, "hf")
+
+
+def gpt_neox(width: int, layers: int, heads: int) -> Any:
+    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head.
+
+    Raises:
+        SpecError: if the library is not installed.
+    """
+    size = width // heads
+    rotary_share = max(2, size // 8 * 2) / size
+    config = _import_transformers().GPTNeoXConfig(
+        vocab_size=1,  # the embedding is outside this network
+        bos_token_id=None,
+        eos_token_id=None,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10_000.0,
+            "partial_rotary_factor": rotary_share,
+        },
+    )
+    return _import_transformers().AutoModel.from_config(config, **NETWORK_OPTIONS)
+
+
+def is_available(checkpoint: str | None) -> bool:
+    """Return whether the library is installed and the checkpoint, if any, is on this machine."""
+    try:
+        library = _import_transformers()
+        with translate_errors(checkpoint or ""):
+            if checkpoint:
+                library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
+            return True
+    except SpecError:
+        return False
+
+
+def build_from_config(checkpoint: str) -> Any:
+    """Return a randomly initialised network with the architecture of a checkpoint.
+
+    Raises:
+        SpecError: if the checkpoint is not on this machine, or the library cannot build it.
+    """
+    library = _import_transformers()
+    with translate_errors(checkpoint):
+        config = library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
+        return library.AutoModel.from_config(config, **NETWORK_OPTIONS)
+
+
+def load_pretrained(checkpoint: str) -> Any:
+    """Return a network with all weights of a checkpoint.
+
+    Raises:
+        SpecError: if the checkpoint is not on this machine, has no safetensors, or lacks weights.
+    """
+    library = _import_transformers()
+    with translate_errors(checkpoint):
+        network, loading_info = library.AutoModel.from_pretrained(
+            checkpoint,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+            **NETWORK_OPTIONS,
+        )
+    missing = [name for name in loading_info["missing_keys"] if not name.startswith(POOLER)]
+    if missing:
+        raise SpecError(
+            f"{checkpoint} has no weights for {missing[0]} and {len(missing) - 1} more; use another"
+        )
+    return network
+
+
+def symbol_embeddings(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
+    """Return the mean token embedding of every symbol's text, in a checkpoint.
+
+    Raises:
+        SpecError: if the checkpoint is not on this machine, or has no tokenizer.
+    """
+    table = load_pretrained(checkpoint).get_input_embeddings().weight.detach()
+    with translate_errors(checkpoint):
+        tokenizer = _import_transformers().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
+    token_ids = [tokenizer(symbol, add_special_tokens=False)["input_ids"] for symbol in symbols]
+    return torch.stack([table[ids or slice(None)].mean(0) for ids in token_ids])  # no token: the mean of all
+
+
+def remove_token_embedding(network: Any, name: str) -> tuple[nn.Module, int, int]:
+    """Remove the token embedding of a network; return the network and its input and output widths.
+
+    Raises:
+        SpecError: if it has no token embedding, or is an encoder-decoder.
+    """
+    table = network.get_input_embeddings()
+    config = network.config
+    if config.is_encoder_decoder or not isinstance(table, nn.Embedding):
+        raise SpecError(f"{name} is not one network from tokens to vectors; use another checkpoint")
+    network.set_input_embeddings(None)  # it would be neither used nor trained
+    if POOLER in dict(network.named_children()):
+        setattr(network, POOLER, None)
+    config.use_cache = False
+    return network, table.embedding_dim, config.hidden_size
+
+
+@functools.cache
+def _import_transformers() -> Any:
+    try:
+        library = importlib.import_module("transformers")
+    except ImportError as error:
+        raise SpecError("pythia needs the library transformers: pip install 'selfpretrain[hf]'") from error
+    library.utils.logging.disable_progress_bar()
+    return library
+
+
+@contextlib.contextmanager
+def translate_errors(checkpoint: str) -> Iterator[None]:
+    """Convert errors of the library about a checkpoint into a one-line SpecError."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        if isinstance(error, OSError) and not Path(checkpoint).exists():
+            advice = f"run `hf download {checkpoint}` where there is a network, or name a folder"
+            raise SpecError(f"the checkpoint {checkpoint} is not on this machine: {advice}") from error
+        message = (str(error).splitlines() or [""])[0]
+        raise SpecError(f"the checkpoint {checkpoint} cannot be used: {message}") from error

@@ -17,9 +17,8 @@ from ...config import Count, spec
 from ...errors import SelfPretrainError, SpecError
 from ...registry import import_attribute, names
 from ...shapes import PaddingMask, Vectors
-from ..base import LayerContext, Mixer, check_length
+from ..base import ForeignModule, LayerContext, Mixer, check_length
 from . import hf_model
-from .foreign_module import ForeignModule
 
 KEYWORDS = ("width", "depth", "length", "causal", "heads")
 """Keywords that a callable may name; a single required parameter of another name is the width."""

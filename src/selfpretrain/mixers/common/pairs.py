@@ -1,23 +1,31 @@
-"""Sparse softmax attention: a pattern of (query, key) pairs, computed per block of queries."""
+"""Sparse softmax attention: a pattern of (query, key) pairs, computed per block of queries.
+
+On CUDA devices, long sequences take one compiled kernel (FlexAttention).
+"""
 
 import abc
+import functools
+import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from ...shapes import PaddingMask
 from ..base import LayerContext
-from ..ops.flex import attend_pairs, make_block_mask, supports_flex
 from .attention_heads import Heads, PerHead
 
 BLOCK = 128
 """Block size for patterns that are not made of blocks themselves."""
 MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
+PairPattern = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 
 
 @dataclass(frozen=True)
@@ -143,3 +151,42 @@ class _BlockedTensor:
         if last - first < len(blocks) and 2 * len(blocks) > len(self.blocks):
             return self.x[:, :, first * self.size : (last + 1) * self.size]
         return torch.cat([self.blocks[b] for b in blocks], dim=2)
+
+
+def supports_flex(q: Tensor) -> bool:
+    """Return whether FlexAttention supports these queries, and there are enough of them to be faster."""
+    built = q.device.type == "cuda" and importlib.util.find_spec("triton") is not None
+    return built and q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
+
+
+def make_block_mask(sees: PairPattern, heads: int, length: int, device: torch.device) -> BlockMask:
+    """Return the block mask of a pattern."""
+    make = _compile(create_block_mask, device.type)
+    return make(lambda _, head, query, key: sees(head, query, key), None, heads, length, length, str(device))
+
+
+def attend_pairs(
+    q: Float[Tensor, "B H L E"],
+    k: Tensor,
+    v: Tensor,
+    padding_mask: Bool[Tensor, "B L"] | None,
+    pairs: BlockMask,
+) -> Float[Tensor, "B H L E"]:
+    """Return softmax attention over the pairs of the pattern with real keys."""
+    attend = _compile(flex_attention, q.device.type)
+    if padding_mask is None:
+        return attend(q, k, v, block_mask=pairs)
+
+    def mask_padding(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return torch.where(padding_mask[row, key], score, -torch.inf)
+
+    return attend(q, k, v, score_mod=mask_padding, block_mask=pairs)
+
+
+@functools.cache
+def _compile(function: Callable[..., Any], device: str) -> Any:
+    if device != "cuda":
+        return function
+    # One kernel per pattern, with and without padding or gradients; beyond the limit, all pairs are computed.
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    return torch.compile(function, dynamic=False)

@@ -3,25 +3,33 @@
 y[t] = S[t]^T q[t], where S[t] depends on S[t-1] by a matrix of rank one, with or without decay
 
 A chunk is computed at once. What its positions write depends on what earlier ones wrote, by a triangular
-system (WY form), whose solution is linear in the state before the chunk: only this state is passed on.
+system (WY form), whose solution is linear in the state before the chunk: only this state is passed on. In the
+gated rule, exponents are sums between two positions, never above zero.
 
 Source: Yang et al. (2024), Parallelizing Linear Transformers with the Delta Rule over Sequence Length,
 section 3.2.
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from ._exact import full_precision
+from .linear_attention import (
+    CHUNK_PER_FEATURE,
+    CHUNK_WITH_DECAY,
+    KeyFeatures,
+    Sums,
+    decay_between,
+    decayed_weights,
+    in_chunks,
+)
 
 CHUNK = 32
 """Chunk size in positions. With decay, exp(32) and its inverse must be far from the limits of fp32."""
 
 Features = Float[Tensor, "B H L M"]
 Values = Float[Tensor, "B H L E"]
-Sums = Float[Tensor, "B H M E"]
 
 
 def delta_rule(
@@ -37,7 +45,7 @@ def delta_rule(
     L = v.shape[2]
     size = min(L, CHUNK)
     with full_precision(v.device):
-        q, k, v, beta = (_chunks(x.to(state.dtype), size) for x in (q, k, v, beta))
+        q, k, v, beta = (in_chunks(x.to(state.dtype), size) for x in (q, k, v, beta))
         writes = beta * k
         values, reads = _solve((k @ writes.mT).tril(-1), v, -k)
         before, state = _carry(writes.mT @ reads, writes.mT @ values, state)
@@ -62,7 +70,7 @@ def decayed_delta_rule(
     L = v.shape[2]
     size = min(L, CHUNK)
     with full_precision(v.device):
-        q, k, v, a, b, g = (_chunks(x.to(state.dtype), size) for x in (q, k, v, a, b, g))
+        q, k, v, a, b, g = (in_chunks(x.to(state.dtype), size) for x in (q, k, v, a, b, g))
         total = g.cumsum(3)
         q = q * total.exp()
         a = a * (total - g).exp()
@@ -103,6 +111,46 @@ def _carry(
     return torch.stack(before, dim=2), state
 
 
-def _chunks(x: Tensor, size: int) -> Tensor:
-    """Split positions into chunks along a new axis; zeros at the end write nothing and do not decay."""
-    return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+def gated_delta_rule(
+    q: KeyFeatures,
+    k: KeyFeatures,
+    v: Float[Tensor, "B H L E"],
+    g: Float[Tensor, "B H L _"],
+    beta: Float[Tensor, "B H L 1"],
+    state: Sums,
+) -> tuple[Float[Tensor, "B H L E"], Sums]:
+    """Return y for S[t] = R[t] + beta[t] k[t] (v[t] - R[t]^T k[t])^T, and the last S.
+
+    R[t] = diag(exp g[t]) S[t-1] is the state after decay.
+
+    Source: Yang et al. (2025), Gated Delta Networks, arXiv:2412.06464, section 3.3; with a factor per
+    feature, Kimi Team (2025), Kimi Linear, arXiv:2510.26692, section 3.
+
+    Args:
+        k: keys of length one.
+        g: logarithms of the decay, at most zero: M per head, or one.
+        beta: share of the old value that is overwritten; above one, it is turned around.
+        state: S before the first position.
+    """
+    L = v.shape[2]
+    size = min(L, CHUNK_WITH_DECAY if g.shape[-1] == 1 else CHUNK_PER_FEATURE)
+    with full_precision(v.device):
+        q, k, v, g, beta = (in_chunks(x.to(state.dtype), size) for x in (q, k, v, g, beta))
+        decay = decay_between(g)
+        start = g.cumsum(3).exp()
+        system = decayed_weights(beta * k, k, decay)
+        right = torch.cat([beta * v, beta * k * start], dim=-1)
+        solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
+        new, read = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
+        ends = (k * decay[:, :, :, -1]).mT
+        changes = []
+        before = []
+        for i in range(v.shape[2]):
+            change = new[:, :, i] - read[:, :, i] @ state
+            before.append(state)
+            changes.append(change)
+            state = start[:, :, i, -1:].mT * state + ends[:, :, i] @ change
+        y = decayed_weights(q, k, decay) @ torch.stack(changes, dim=2) + (q * start) @ torch.stack(
+            before, dim=2
+        )
+    return y.flatten(2, 3)[:, :, :L], state

@@ -1,6 +1,13 @@
 """Linear attention: weights are products of features, so that sums over keys are computed once, in O(L).
 
-Features and sums stay in fp32 under autocast, as the denominator is a sum over all positions.
+y[t] = q[t]^T S[t],  S[t] = diag(exp g[t]) S[t-1] + k[t] v[t]^T
+
+Without decay, y is divided by the sum of the weights. Features and sums stay in fp32 under autocast, as this
+denominator is a sum over all positions.
+
+With decay, sums over keys are multiplied by a factor at every position; retention has one fixed factor per
+head. A chunk is computed at once; only its sums are passed on to the next. Exponents are sums of logarithms
+between two positions, never above zero, so nothing overflows and nothing is divided, whatever the factors.
 """
 
 from typing import Any
@@ -12,15 +19,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ._exact import full_precision
-from .decayed_attention import decayed_attention
 
 CHUNK = 128
 """Chunk size of the causal form; pairs within a chunk are computed explicitly."""
 SMALLEST = 1e-30
 """Lower bound of the denominator, for queries without any key of positive weight."""
+CHUNK_WITH_DECAY = 64
+"""Chunk size when all features of a head share a decay factor."""
+CHUNK_PER_FEATURE = 16
+"""Chunk size when each feature has its own decay factor."""
 
 Features = Float[Tensor, "B H L M"]
+KeyFeatures = Float[Tensor, "B _ L M"]
 Values = Float[Tensor, "B H L E"]
+Sums = Float[Tensor, "B H M E"]
 
 
 def linear_attention(q: Features, k: Features, v: Values) -> Values:
@@ -56,7 +68,7 @@ def causal_sums(q: Features, k: Features, v: Values, chunk: int = CHUNK) -> Valu
     """Return y[t] = sum_s (q[t].k[s]) v[s] over s <= t."""
     L = q.shape[2]
     with full_precision(q.device):
-        q, k, v = (_chunks(x, min(chunk, L)) for x in (q, k, v))
+        q, k, v = (in_chunks(x, min(chunk, L)) for x in (q, k, v))
         # Sums over past chunks, not the total minus later ones: rounding errors would leak the future.
         before = F.pad((k.mT @ v)[:, :, :-1].cumsum(2), (0, 0, 0, 0, 1, 0))
         y = q @ before + (q @ k.mT).tril() @ v
@@ -89,5 +101,76 @@ class _DivideByLast(torch.autograd.Function):
         return of_y
 
 
-def _chunks(x: Float[Tensor, "B H L M"], size: int) -> Float[Tensor, "B H n T M"]:
+def decayed_attention(
+    q: KeyFeatures, k: KeyFeatures, v: Float[Tensor, "B H L E"], g: Float[Tensor, "B H L _"], state: Sums
+) -> tuple[Float[Tensor, "B H L E"], Sums]:
+    """Return y of the formula above, and the sums S after the last position.
+
+    Source: Yang et al. (2024), Gated Linear Attention, section 4; with one factor per head, Dao & Gu (2024),
+    Transformers are SSMs, section 6.
+
+    Args:
+        q: queries; they and keys may have one head for all.
+        g: logarithms of the factors, at most zero: M per head, or one.
+        state: sums before the first position.
+    """
+    L = v.shape[2]
+    size = min(L, CHUNK_WITH_DECAY if g.shape[-1] == 1 else CHUNK_PER_FEATURE)
+    with full_precision(v.device):
+        q, k, v, g = (in_chunks(x.to(state.dtype), size) for x in (q, k, v, g))
+        decay = decay_between(g)
+        from_start = g.cumsum(3).exp()
+        added = (k * decay[:, :, :, -1]).mT @ v
+        before = []
+        for kept_share, more in zip(from_start[:, :, :, -1:].mT.unbind(2), added.unbind(2), strict=True):
+            before.append(state)
+            state = kept_share * state + more
+        y = decayed_weights(q, k, decay) @ v + (q * from_start) @ torch.stack(before, dim=2)
+    return y.flatten(2, 3)[:, :, :L], state
+
+
+def decay_between(g: Float[Tensor, "B H n T _"]) -> Float[Tensor, "B H n T T _"]:
+    """Return exp(g[s+1] + ... + g[t]) in row t and column s, zero for s > t; sums are not differences."""
+    past = torch.ones(g.shape[3], g.shape[3], dtype=torch.bool, device=g.device).tril(-1)
+    sums = torch.where(past[..., None], g[:, :, :, :, None], 0).cumsum(3)
+    return sums.masked_fill(past.mT[..., None], -torch.inf).exp()
+
+
+def decayed_weights(q: Tensor, k: Tensor, decay: Tensor) -> Float[Tensor, "B H n T T"]:
+    """Return sum_m q[t, m] k[s, m] decay[t, s, m]."""
+    if decay.shape[-1] == 1:
+        return q @ k.mT * decay[..., 0]
+    return (decay * k[:, :, :, None] @ q[..., None])[..., 0]
+
+
+def in_chunks(x: Tensor, size: int) -> Tensor:
+    """Split positions into chunks along a new axis; the zero padding adds no weight and no decay."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % size)).unflatten(2, (-1, size))
+
+
+def retention(
+    q: Features, k: Features, v: Values, log_decay: Float[Tensor, "H"], state: Sums
+) -> tuple[Values, Sums]:
+    """Return y for S[t] = decay S[t-1] + k[t] v[t]^T, and the last S, one chunk after the other.
+
+    Source: Sun et al. (2023), Retentive Network, eq. 7.
+
+    Args:
+        log_decay: logarithms of the factors, in double precision.
+        state: sums before the first position.
+    """
+    size = min(v.shape[2], CHUNK_WITH_DECAY)
+    at = torch.arange(size, dtype=log_decay.dtype, device=log_decay.device)
+    lags = (at[:, None] - at).clamp(min=0)
+    pairs = (log_decay[:, None, None] * lags).exp().tril().to(state.dtype)
+    since = (log_decay[:, None] * (at + 1)).exp()[..., None].to(state.dtype)
+    y = []
+    with full_precision(v.device):
+        for part in zip(*(x.to(state.dtype).split(size, dim=2) for x in (q, k, v)), strict=True):
+            q_part, k_part, v_part = part
+            T = v_part.shape[2]
+            weights = q_part @ k_part.mT * pairs[:, :T, :T]
+            y.append(weights @ v_part + (q_part * since[:, :T]) @ state)
+            remaining = k_part * pairs[:, T - 1, :T, None]
+            state = since[:, T - 1 : T] * state + remaining.mT @ v_part
+    return torch.cat(y, dim=2), state

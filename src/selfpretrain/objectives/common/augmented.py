@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import spec
-from ...data.augmentation import Augmentation
-from ...data.dataset import Batch
+from ...data.dataset import Augmentation, Batch
 from ...data.spec import SequenceSpec
 from ...registry import name_of
 from ..base import Objective, ObjectiveBatch

@@ -1,4 +1,4 @@
-"""Reconstruction of inputs: targets, losses and metrics shared by masked and causal denoising.
+"""Reconstruction of inputs: masks, targets, losses and metrics shared by masked and causal denoising.
 
 The loss of symbols is cross-entropy over the vocabulary; that of values is the L1 distance of standardised
 values, or cross-entropy over evenly spaced levels (256 for pixels; Amos et al. 2024, section 2).
@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...data.spec import SequenceSpec, Tokens, Values
@@ -92,3 +92,14 @@ def scores(sums: dict[str, float]) -> dict[str, float]:
         return metrics | {"accuracy": sums["right"] / max(sums["positions"], 1.0)}
     total = sums["value squared"] - sums["value"] ** 2 / max(sums["values"], 1.0)
     return metrics | {"r2": 1 - sums["squared"] / total if total > 0 else 0.0}
+
+
+def at_least_one(
+    chance: Float[Tensor, "B L"], below: float, real: Bool[Tensor, "B L"]
+) -> Bool[Tensor, "B L"]:
+    """Return which real positions have a number below a limit; if none has, that with the smallest number."""
+    masked = (chance < below) & real
+    if masked.any():
+        return masked
+    masked.view(-1)[chance.masked_fill(~real, torch.inf).argmin()] = True
+    return masked

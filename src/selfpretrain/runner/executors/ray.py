@@ -8,10 +8,10 @@ keeps PyTorch imported from one stage to the next; with GPUs, Ray starts one pro
 import os
 from typing import Any
 
+from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError
-from ...system import extras
 from ..plan import Job
-from ..remote import Outcome, RemoteStage, float_setting, replay, run
+from ..stage import Outcome, RemoteStage, float_setting, replay, run_remote
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -29,7 +29,7 @@ class Ray(Executor):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self._ray: Any = extras.import_extra("ray", "--executor ray", "ray")
+        self._ray: Any = registry.import_extra("ray", "--executor ray", "ray")
         self._need = {
             "CPU": float_setting(workspace, "cpus", 1.0),
             "GPU": float_setting(workspace, "gpus", 0.0),
@@ -38,7 +38,7 @@ class Ray(Executor):
         if self._began:
             self._connect(workspace.executor_settings.get("address"))
         task = self._ray.remote(num_cpus=self._need["CPU"], num_gpus=self._need["GPU"], max_retries=RETRIES)
-        self._task = task(run)
+        self._task = task(run_remote)
         self._running: dict[Any, Job] = {}
 
     def _connect(self, address: str | None) -> None:

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
-from ...system import extras
 from ..plan import Job
-from ..remote import Outcome, RemoteStage, float_setting, replay
+from ..stage import Outcome, RemoteStage, float_setting, replay
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -49,7 +49,7 @@ class Slurm(Executor):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        self._submitit: Any = extras.import_extra("submitit", "--executor slurm", "slurm")
+        self._submitit: Any = registry.import_extra("submitit", "--executor slurm", "slurm")
         self.name = job_name(workspace.runs)
         self._flags = _sbatch_flags(workspace) | {"job_name": self.name}
         self._submitted: dict[str, Any] = {}

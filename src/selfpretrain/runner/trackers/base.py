@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
+from ... import registry
 from ...registry import find
-from ...system import extras
 from ...system.events import Event, Listener, listen
 from ..workspace import Workspace
 
@@ -40,7 +40,7 @@ class RunTracker(Tracker):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
-        self._library = extras.import_extra(self.library, f"tracker {type(self).__name__}", "tracking")
+        self._library = registry.import_extra(self.library, f"tracker {type(self).__name__}", "tracking")
         self._open: dict[str, Any] = {}
         self._step: dict[str, int] = {}
 

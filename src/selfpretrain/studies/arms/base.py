@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from ...data.augmentation import Augmentation
+from ...data.dataset import Augmentation
 from ...errors import SpecError
 from ...registry import first_line, name_of, resolve
 from ...tasks.base import Task

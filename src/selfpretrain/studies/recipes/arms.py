@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal
 
 from ...config import spec, with_setting
-from ...data.augmentation import Augmentation
+from ...data.dataset import Augmentation
 from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.base import Mixer

@@ -35,7 +35,7 @@ PRETRAIN_EVALS = 10
 """Validations in pretraining, of which ``PRETRAIN_PATIENCE`` without a better loss end it."""
 PRETRAIN_PATIENCE = 3
 MANY = 1_500
-"""Labelled examples from which one validation split is enough to stop by; below, see ``few``."""
+"""Labelled examples from which one validation split is enough to stop by; below, see ``finetuning``."""
 FINETUNE_EPOCHS = 30
 """Epochs of finetuning on few labels, all of which are used: nothing is held back to stop by."""
 FINETUNE_STEPS = 400

@@ -1,7 +1,7 @@
 """Default hyperparameters at the small scale: network size, budgets and learning rates of every arm.
 
 They were chosen on the validation split of ``stdlib``, with one grid for every arm and a seed that no report
-uses. For recipes of papers, see ``lookup``.
+uses. For recipes of papers, see ``printed``.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,7 @@ from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
 from ..base import smoke_stage
 from .arms import ArmRecipes, supervised_objective
-from .lookup import task_name
-from .printed import TASKS, Denoising
+from .printed import TASKS, Denoising, task_name
 
 BATCH = 16
 PRETRAIN_EPOCHS = 7

@@ -11,8 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ...config import Count, Rate, Share, spec
-from ...data.augmentation import Augmentation
-from ...data.dataset import Batch, to_device
+from ...data.dataset import Augmentation, Batch, to_device
 from ...data.spec import SequenceSpec, Values
 
 Symmetry = Literal["left-right", "up-down", "transpose"]

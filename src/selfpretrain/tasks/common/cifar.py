@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...config import Seed, spec
-from ...data.augmentation import Augmentation
+from ...data.dataset import Augmentation
 from ...data.download import Download
 from ...data.spec import SequenceSpec
 from ...data.store import DatasetWriter
@@ -14,8 +14,7 @@ from ..base import Task
 from . import images
 from .augmentations import Pictures
 from .images import ImageBlock
-from .raw import require_files
-from .stored import Prepared
+from .stored import Prepared, require_files
 from .unpickle import read_batch
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -10,7 +10,7 @@ from ...data.spec import Classes, SequenceSpec
 from ...data.splits import stratified_order
 from ...data.store import DatasetWriter
 from ...system.events import report_progress
-from .moments import Moments
+from .stored import Moments
 
 VAL = 5000
 """Training images held out for validation."""

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from ...config import Count, Seed, spec
-from ...data.augmentation import Augmentation
-from ...data.dataset import SequenceDataset
+from ...data.dataset import Augmentation, SequenceDataset
 from ...data.spec import Classes, SequenceSpec, Values
 from ...data.store import DatasetWriter
 from ...errors import DataError
@@ -26,9 +25,7 @@ from ...system.events import report_progress
 from ...system.hardware import usable_cores
 from ..base import Card
 from .augmentations import Pictures
-from .moments import Moments
-from .raw import LRA_RELEASE, lra_paths, require_files
-from .stored import Prepared
+from .stored import LRA_RELEASE, Moments, Prepared, lra_paths, require_files
 
 CLASSES = ("separate", "connected")
 DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
@@ -202,13 +199,13 @@ class MadeUp(Images):
 
 def marker_distance(examples: SequenceDataset) -> Tensor:
     """Return the (n,) distance between the markers of each image in 32nds of its side, from the pixels."""
-    from . import markers
+    from ..generators import pathfinder
 
     side = math.isqrt(int(examples.lengths[0, 0]))
     centres = np.zeros((len(examples), 2, 2), dtype=np.int64)
     for rows in torch.arange(len(examples)).split(max(2**22 // side**2, 1)):
         images = examples.batch(rows).inputs.to(torch.uint8).view(-1, side, side).numpy()
-        markers.find_markers(images, SQUARES[side], centres[rows[0] : rows[-1] + 1])
+        pathfinder.find_markers(images, SQUARES[side], centres[rows[0] : rows[-1] + 1])
     offset = centres[:, 0] - centres[:, 1]
     return torch.from_numpy(np.hypot(offset[:, 0], offset[:, 1]) * BINS // side).long()
 

@@ -14,7 +14,7 @@ from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
 from ...system.events import report_progress
-from .moments import Moments
+from .stored import Moments
 
 Features = Literal["raw", "mfcc"]
 

@@ -1,25 +1,34 @@
-"""Tasks whose examples are read or generated once, stored on disk, and opened from there afterwards."""
+"""Tasks whose examples are read or generated once, stored on disk, and opened from there afterwards.
+
+Their raw files are found here, with those of Long Range Arena, or an error says how to obtain them.
+"""
 
 import abc
 import dataclasses
 import functools
 import hashlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
+
+import numpy as np
 
 from ...config import Count, spec
 from ...data import paths
 from ...data.dataset import SequenceDataset
+from ...data.download import Download
 from ...data.moments import fit_target
-from ...data.spec import Reals, SequenceSpec, Split
+from ...data.spec import Reals, SequenceSpec, Split, Values
 from ...data.splits import limit_labels
 from ...data.store import DatasetWriter, StoredDataset, open_dataset, open_writer
-from ...errors import DamagedData
+from ...errors import DamagedData, DataError
 from ...registry import name_of
 from ...system.events import report_progress
-from ..base import Task
-from .dataset_stub import DatasetStub, with_stub
+from ..base import DatasetStub, Task, with_stub
+
+LRA_RELEASE = Download("https://storage.googleapis.com/long-range-arena/lra_release.gz", into="lra_release")
+"""Long Range Arena's release: about 8 GB, 19 GB unpacked; its makers publish no checksum."""
 
 
 class StoredTask(Task):
@@ -136,3 +145,57 @@ def _open_if_sound(folder: Path) -> StoredDataset | None:
     except DamagedData as error:
         report_progress(f"made again: {error}", 0)
         return None
+
+
+def require_files(task: Task, *places: str) -> Path:
+    """Return the first of several files or folders, named relative to the data folders, that exists.
+
+    Raises:
+        DataError: if none exists; the message says what to place where, or which command downloads it.
+    """
+    path = paths.find(*places)
+    if path is None:
+        name = name_of(task)
+        folder = paths.folders()[0]
+        release = " --release" if vars(task).get("source") == "lra" else ""
+        advice = [f"run `spt data get {name}{release}`"] * bool(task.downloads) + [f"place it in {folder}"]
+        raise DataError(f"task {name} needs {places[0]}: {', or '.join(advice)}")
+    return path
+
+
+def lra_paths(name: str) -> tuple[str, ...]:
+    """Return the possible paths of a file of Long Range Arena, e.g. of "listops-1000/basic_train.tsv".
+
+    The archive holds a folder within a folder of the same name, so the path depends on how it was unpacked.
+    """
+    return f"lra_release/lra_release/{name}", f"lra_release/{name}", name
+
+
+@dataclass
+class Moments:
+    """Sums and extremes of each sequence, from which the moments of any subset follow."""
+
+    _rows: list[np.ndarray] = field(default_factory=list)  # (n, 5, C): count, sum, squares, least, greatest
+
+    def add(self, block: np.ndarray) -> None:
+        """Add equally long sequences (n, L, C)."""
+        count = np.full((len(block), block.shape[2]), block.shape[1])
+        squares = np.einsum("nlc,nlc->nc", block, block, dtype=np.float64)
+        parts = [count, block.sum(1, dtype=np.float64), squares, block.min(1), block.max(1)]
+        self._rows.append(np.stack(parts, axis=1).astype(np.float64))
+
+    def values(
+        self, train: np.ndarray, levels: int | None = None, span: tuple[float, float] | None = None
+    ) -> Values:
+        """Return the signal: mean and standard deviation of every channel over the training sequences.
+
+        Args:
+            train: (n,) mask of the training sequences, in the order in which they were added.
+            span: smallest and largest value if known beforehand; None: measure them on train, too.
+        """
+        rows = np.concatenate(self._rows)[train]
+        count, total, squares = rows[:, :3].sum(0)
+        mean = total / count
+        spread = np.sqrt(np.maximum(squares / count - mean**2, 0))
+        low, high = span or (float(rows[:, 3].min()), float(rows[:, 4].max()))
+        return Values(len(mean), levels, low, high, tuple(mean.tolist()), tuple(spread.tolist()))

@@ -19,8 +19,7 @@ from ...data.download import Download
 from ...errors import DataError
 from ...system.events import report_progress
 from . import tokenizer
-from .raw import require_files
-from .stored import Prepared
+from .stored import Prepared, require_files
 
 Part = Literal["train", "test"]
 

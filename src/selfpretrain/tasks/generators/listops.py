@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...system.jit import jit
-from ._random import scramble_one
-from ._seen import add
+from ._random import add_hash, scramble_one
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
 
@@ -47,7 +46,7 @@ def grow(
     while n_found < len(lengths) and attempt < attempts[1]:
         length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[n_used:], stack, histogram)
         attempt += 1
-        if length > shortest and add(seen, digest):
+        if length > shortest and add_hash(seen, digest):
             lengths[n_found] = length
             values[n_found] = value
             n_found += 1

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...system.jit import jit
-from . import _seen
-from ._curves import CurveRules
+from . import CurveRules, _random
 from ._random import below, scramble_one
 
 EMPTY, CURVE, END = range(3)
@@ -65,7 +64,7 @@ class PathImages:
         self.canvas = CurveCanvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
         images = np.zeros((area, WAITING, area), dtype=np.uint8)
         self.waiting = WaitingImages(images, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
-        self.seen = _seen.make_set(number + area * WAITING)
+        self.seen = _random.make_hash_set(number + area * WAITING)
 
     def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
         """Fill (n, size^2) cells and (n,) labels, 1 for one curve, from at most ``attempts`` layouts.
@@ -206,7 +205,7 @@ def _write_pair(
         if (
             waiting.number[offset]
             and waiting.label[offset] != label
-            and _seen.add(seen, _hash_layout(canvas, a, b))
+            and _random.add_hash(seen, _hash_layout(canvas, a, b))
         ):
             last = waiting.number[offset] - 1
             images[0] = waiting.images[offset, last]
@@ -220,7 +219,7 @@ def _write_pair(
     full = waiting.number[offset] == WAITING or (
         waiting.number[offset] > 0 and waiting.label[offset] != label
     )
-    if not full and _seen.add(seen, _hash_layout(canvas, a, b)):
+    if not full and _random.add_hash(seen, _hash_layout(canvas, a, b)):
         _paint(canvas, a, b, waiting.images[offset, waiting.number[offset]])
         waiting.number[offset] += 1
         waiting.label[offset] = label

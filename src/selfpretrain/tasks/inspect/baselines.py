@@ -17,8 +17,7 @@ from ...data.spec import SPLITS, ClassSets, PositionClasses, Reals, SequenceSpec
 from ...errors import DataError
 from ..base import Task
 from ..simple.features import ALL, Matrix
-from ..simple.method import Fitted, Method, targets_and_weights
-from ..simple.methods import SELF_TRAINED, simple_methods
+from ..simple.methods import SELF_TRAINED, Fitted, Method, simple_methods, targets_and_weights
 
 QUICK = 60_000
 """Maximum examples to fit fast methods on."""

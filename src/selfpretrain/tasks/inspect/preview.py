@@ -16,7 +16,7 @@ from ...registry import find, name_of, names
 from ..base import Task
 from ..common.stored import Prepared
 from ..imported import Imported
-from .preview_figure import LEVELS, Preview, PreviewItem
+from .drawing import LEVELS, Preview, PreviewItem
 
 UNKNOWN = "\N{EN DASH}"
 """Placeholder for facts that are unknown until the data exist."""

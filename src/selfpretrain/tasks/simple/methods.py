@@ -1,15 +1,17 @@
-"""The list of simple methods: features, the model on them, the settings to try, and the data that they suit.
+"""Simple methods and their list: features, a model on them, settings to try, and the data that they suit.
 
 ``fit`` tries the candidates and chooses among them and networks on validation (``estimators.simple``); the
 data checks and reports score the baselines on the test split (``tasks.inspect.baselines``). Another method is
 another entry of the list.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
@@ -18,16 +20,42 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from torch import Tensor
 
 from ...data.dataset import SequenceDataset
-from ...data.spec import Classes, PositionClasses, Reals, SequenceSpec, Tokens, Values
-from .boosting import fit_boosted
-from .features import MOST_DIRECTIONS, Features, directions, of_all
+from ...data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target, Tokens, Values
+from .features import (
+    MOST_DIRECTIONS,
+    Features,
+    FlatValues,
+    HandMade,
+    Matrix,
+    Rhythm,
+    Statistics,
+    Summary,
+    Symbols,
+    ValueWindows,
+    directions,
+    of_all,
+)
 from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
-from .linear import fit_linear
-from .method import MOST_BOOSTED, Method, ModelKind
+from .models import (
+    BoostedTrees,
+    LinearModel,
+    UnsavedModel,
+    fit_boosted,
+    fit_linear,
+    fit_with,
+    logistic,
+    logistic_on_first,
+)
 from .symbols import Cohesion, Ends, Neighbours, NGrams, Places, Windows
-from .unsaved import fit_with, logistic, logistic_on_first
-from .values import FlatValues, HandMade, Rhythm, Statistics, Summary, Symbols, ValueWindows
 
+POSITIONS = 50_000
+"""Most positions to fit on, for classes of positions."""
+MOST_BOOSTED = 20_000
+"""Most rows times outputs of boosted trees: some seconds per fit."""
+
+Fitted = LinearModel | BoostedTrees | UnsavedModel
+Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
+"""Fits a model: matrix, targets and weights of its rows, kind of target, setting."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)
 """Grid of inverse regularisation strengths of logistic regression."""
 LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
@@ -52,15 +80,126 @@ MOST_HISTOGRAMS = 50_000
 WIDEST = 1_000
 """Most dense features for self-training, which fits a model some ten times."""
 
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A kind of model: its name with that of its features, how it is fitted, and its grid for numbers."""
+
+    name: str
+    fit: Fit
+    numbers: Sequence[float] = ()
+
+    def on(self, features: Features, target: Target) -> str:
+        """Return the name of a method, e.g. "logistic regression on 1-4-grams"."""
+        name = self.name.format(features.name)
+        return name.replace("logistic", "ridge") if isinstance(target, Reals) else name
+
+
+@dataclass(frozen=True)
+class Method:
+    """Features, a model on them, and where the method is used on some data.
+
+    Args:
+        features: returns new features.
+        grid: settings of the model, of which the best is chosen on validation.
+        candidate: whether ``fit`` tries it.
+        baseline: whether reports score it.
+        many: whether the baseline is fast enough for many examples.
+    """
+
+    features: Callable[[], Features]
+    model: ModelKind
+    grid: Sequence[Any]
+    candidate: bool = False
+    baseline: bool = False
+    many: bool = False
+
+    def name(self, target: Target) -> str:
+        """Return what it is, e.g. "logistic regression on 1-4-grams"."""
+        return self.model.on(self.features(), target)
+
+    @property
+    def boosted(self) -> bool:
+        """Whether its model is of boosted trees."""
+        return self.model.fit is fit_boosted
+
+    def settings(self, target: Target) -> Sequence[Any]:
+        """Return the settings to try."""
+        return self.model.numbers if self.model.numbers and isinstance(target, Reals) else self.grid
+
+    def measured(self, everything: SequenceDataset, labelled: SequenceDataset) -> Features:
+        """Return features that are measured on training sequences: all, and the labelled ones among them."""
+        features = self.features()
+        features.measure(everything)
+        features.fit(everything if features.of_all else labelled)
+        return features
+
+    def fitted(
+        self,
+        form: SequenceSpec,
+        x: Matrix,
+        examples: SequenceDataset,
+        setting: Any,
+        class_weights: tuple[float, ...] = (),
+    ) -> Fitted:
+        """Return the model with a setting, fitted on examples whose features are x.
+
+        Args:
+            class_weights: (K,) weights of classes in the loss; empty: equal weights.
+        """
+        y, weights = targets_and_weights(form, examples)
+        if isinstance(form.target, PositionClasses):
+            known = np.flatnonzero(y >= 0)
+            most = MOST_BOOSTED // form.target.outputs if self.boosted else POSITIONS
+            known = np.sort(np.random.RandomState(0).permutation(known)[:most])
+            x = x[known]
+            y = y[known]
+            weights = weights[known]
+        return self.model.fit(x, y, _weighted(form, y, weights, class_weights), form.target, setting)
+
+
+def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return target and weight of every row of the features of examples."""
+    weights = np.ones(len(examples)) if examples.weights is None else examples.weights.numpy().astype(float)
+    targets = examples.targets.numpy()
+    if not isinstance(form.target, PositionClasses):
+        return targets.astype(np.float64 if isinstance(form.target, Reals) else np.int64), weights
+    lengths = examples.lengths[0].numpy()
+    inside = np.arange(targets.shape[1]) < lengths[:, None]
+    return targets[inside].astype(np.int64), np.repeat(weights, lengths)
+
+
+def _weighted(
+    form: SequenceSpec, y: np.ndarray, weights: np.ndarray, class_weights: tuple[float, ...]
+) -> np.ndarray:
+    """Return the weights of rows (n,), times those of their classes: of sets of classes (n, K)."""
+    if isinstance(form.target, ClassSets):
+        positive = np.array(class_weights or (1.0,) * form.target.outputs)
+        return weights[:, None] * np.where(y > 0, positive, 1.0)
+    return weights * np.array(class_weights)[y] if class_weights else weights
+
+
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
+
+
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
+
+
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
+
+
 NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
+
+
 HISTOGRAMS = ModelKind(
     "gradient boosting on {}",
     fit_with(lambda trees: HistGradientBoostingClassifier(max_iter=trees, random_state=0)),
 )
+
+
 ON_FIRST = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
+
+
 # Source: Yarowsky (1995), Unsupervised word sense disambiguation rivaling supervised methods.
 SELF_TRAINED = ModelKind(
     "self-trained logistic regression on {}",

@@ -1,11 +1,19 @@
-"""Discretisation of state space models, by the bilinear rule or zero-order hold.
+"""State matrices of state space models: HiPPO-LegS, and discretisation.
 
+Discretisation is by the bilinear rule or by zero-order hold. By the bilinear rule,
 x'(t) = A x(t) + B u(t) becomes x[t] = Abar x[t-1] + Bbar u[t] with
 Abar = (I - dt/2 A)^-1 (I + dt/2 A),  Bbar = (I - dt/2 A)^-1 dt B.
 
 Dense matrices are returned as Abar - I, which keeps its digits in single precision.
+
+HiPPO-LegS compresses a signal into Legendre coefficients:
+A[i, j] = -sqrt((2i+1)(2j+1)) below the diagonal, -(i+1) on it;  B[i] = sqrt(2i+1);  P[i] = sqrt(i + 1/2).
+A + P P^T is -1/2 on the diagonal and skew elsewhere, so unitary V diagonalise it: V* A V = diag(w) - p p*.
+
+Source: Gu et al. (2022), Efficiently Modeling Long Sequences with Structured State Spaces, appendix C.1.
 """
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -13,6 +21,7 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 Pair = Float[Tensor, "H N 2"]
+Pairs = Float[Tensor, "N 2"]
 
 
 class Dplr(NamedTuple):
@@ -98,3 +107,29 @@ def _conj(x: Tensor) -> Tensor:
 
 def _dot(x: Pair, y: Pair) -> Float[Tensor, "H 1 1"]:
     return (x * y).sum((-2, -1), keepdim=True)
+
+
+def legs_matrix(states: int) -> tuple[Float[Tensor, "N N"], Float[Tensor, "N"]]:
+    """Return A and B of HiPPO-LegS, in double precision."""
+    i = torch.arange(states, dtype=torch.float64)
+    root = torch.sqrt(2 * i + 1)
+    return -(torch.outer(root, root).tril(-1) + torch.diag(i + 1)), root
+
+
+@functools.cache
+def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
+    """Return w, p = V* P and b = V* B for one of each conjugate pair, in double precision.
+
+    An eigenvector's phase is free; here b is real and positive.
+    """
+    with torch.device("cpu"):  # cached, so independent of the device of the first network
+        A, B = legs_matrix(states)
+        P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
+        normal = A + torch.outer(P, P)
+        frequency, V = torch.linalg.eigh(-1j * normal)  # Hermitian, so these are real, and ascending
+        frequency = frequency[: states // 2]
+        V = V[:, : states // 2]
+        w = torch.stack([normal.diagonal().mean().expand_as(frequency), frequency], dim=-1)
+        b = V.mH @ B.to(V)
+        p = (V.mH @ P.to(V)) * b.conj() / b.abs()
+        return w, torch.view_as_real(p), torch.stack([b.abs(), torch.zeros_like(frequency)], dim=-1)
