@@ -65,7 +65,16 @@ def test_a_model_without_any_run_is_named_once(small):
     for result in folder.parent.glob("stages/*s4d*/result.json"):
         result.unlink()
     (line,) = section(analysis(folder), "Missing").points
-    assert line.endswith(": s4d: nothing has been run, 9 cells.")
+    assert line.endswith(": s4d: nothing has been run.")
+
+
+def test_models_that_lack_the_same_are_named_together(small):
+    folder = small(TWO)
+    for result in folder.parent.glob("stages/*/result.json"):
+        if "-0-" not in result.parent.name:
+            result.unlink()
+    lines = section(analysis(folder), "Missing").points
+    assert len(lines) == 1 and lines[0].count("attention and s4d") == 1 and "seeds 1 and 2" in lines[0], lines
 
 
 def test_nothing_run(small):

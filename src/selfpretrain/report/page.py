@@ -245,30 +245,35 @@ def _interpretation(analysis: Analysis) -> Section:
 
 
 def _missing(analysis: Analysis) -> Section:
-    """Return the cells that have not been run, by task, row and column; whole tasks and rows in one line."""
+    """Return the cells that have not been run: a line per task and gap, with all rows that have this gap."""
     lines = []
     for task in analysis.results.tasks:
         if task.missing == len(task.cells):
             lines.append(f"{task.label}: nothing has been run, {format.plural(task.missing, 'cell')}.")
             continue
+        rows: dict[str, list[str]] = {}
         for row in task.rows:
-            cells = [cell for cell in task.cells if cell.row == row]
-            if not any(cell.finished for cell in cells):
-                number = format.plural(len(cells), "cell")
-                lines.append(f"{task.label}: {row}: nothing has been run, {number}.")
-                continue
-            lines += [f"{task.label}: {row}, {column}." for column in _missing_seeds(cells)]
+            for gap in _gaps([cell for cell in task.cells if cell.row == row]):
+                rows.setdefault(gap, []).append(row)
+        lines += [f"{task.label}: {format.listing(names)}{gap}." for gap, names in rows.items()]
     return Section("Missing", points=tuple(lines))
 
 
-def _missing_seeds(cells: Iterable[CellResult]) -> Iterator[str]:
-    """Yield the columns of a row that lack seeds, and these."""
-    columns: dict[str, dict[str, None]] = {}  # ordered sets of seeds
+def _gaps(cells: list[CellResult]) -> Iterator[str]:
+    """Yield what a row lacks: everything, or columns that lack the same seeds, and these seeds."""
+    if not any(cell.finished for cell in cells):
+        yield ": nothing has been run"
+        return
+    seeds: dict[str, dict[str, None]] = {}  # column -> ordered set of seeds
     for cell in cells:
         if not cell.finished:
-            columns.setdefault(cell.column, {})[str(cell.seed)] = None
-    for column, seeds in columns.items():
-        yield f"{column}: seed{'s' * (len(seeds) > 1)} {format.listing(list(seeds))}"
+            seeds.setdefault(cell.column, {})[str(cell.seed)] = None
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for column, lacking in seeds.items():
+        columns.setdefault(tuple(lacking), []).append(column)
+    for numbers, names in columns.items():
+        word = "seeds" if len(numbers) > 1 else "seed"
+        yield f", {format.listing(names)}: {word} {format.listing(list(numbers))}"
 
 
 def _caveats(analysis: Analysis) -> Section:
