@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from ...shapes import PaddingMask
 from ..base import LayerContext
@@ -24,6 +23,9 @@ BLOCK = 128
 """Block size for patterns that are not made of blocks themselves."""
 MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
+# FlexAttention is imported where it is used, as it imports sympy from PyTorch 2.14 on.
+BlockMask = Any
+"""``torch.nn.attention.flex_attention.BlockMask``."""
 PairPattern = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 
@@ -161,6 +163,8 @@ def supports_flex(q: Tensor) -> bool:
 
 def make_block_mask(sees: PairPattern, heads: int, length: int, device: torch.device) -> BlockMask:
     """Return the block mask of a pattern."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
     make = _compile(create_block_mask, device.type)
     return make(lambda _, head, query, key: sees(head, query, key), None, heads, length, length, str(device))
 
@@ -173,6 +177,8 @@ def attend_pairs(
     pairs: BlockMask,
 ) -> Float[Tensor, "B H L E"]:
     """Return softmax attention over the pairs of the pattern with real keys."""
+    from torch.nn.attention.flex_attention import flex_attention
+
     attend = _compile(flex_attention, q.device.type)
     if padding_mask is None:
         return attend(q, k, v, block_mask=pairs)
