@@ -46,6 +46,10 @@ BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2,
 """Line style of the best simple baseline."""
 POINTS = 400
 """Largest number of points drawn per measured curve."""
+MANY_ROWS = 16
+"""Rows of a chart above which they are drawn closer together."""
+CLOSER = 0.6
+"""Height of such a row, as a share of the usual one."""
 ACROSS = 45
 """Number of letters that fit below an axis in one line."""
 Curve = dict[int, Point]
@@ -136,7 +140,7 @@ def points(panel: Panel) -> str:
     """Draw mean, 95 % interval and a dot per seed for every row and arm, and return the SVG."""
     with figure_settings(f"points {panel.title}"):
         arms = len(panel.lines)
-        figure, axes = canvas(1.3 + 0.08 * arms + len(panel.places) * (0.22 + 0.19 * arms))
+        figure, axes = canvas(1.3 + 0.08 * arms + _rows_height(len(panel.places), 0.22 + 0.19 * arms))
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         _baseline(axes.axvline, panel)
@@ -151,6 +155,11 @@ def points(panel: Panel) -> str:
         axes.set_xlabel(f"test {panel.unit}")
         _legend(axes, panel)
         return to_svg(figure)
+
+
+def _rows_height(rows: int, height: float) -> float:
+    """Return the inches for all rows of a chart: closer together where there are many."""
+    return rows * height * (CLOSER if rows > MANY_ROWS else 1.0)
 
 
 def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
@@ -168,8 +177,8 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         if columns == 1:
             labels = [wrapped(label, rows) for label in labels]
         lines = -(-(sum(1 + label.count("\n") for label in labels) + 2) // columns)
-        step = 0.24 * len(contrasts) + 0.22
-        figure, axes = canvas(1.05 + 0.2 * lines + step * len(rows) + 0.25 * bool(title))
+        inches = _rows_height(len(rows), 0.24 * len(contrasts) + 0.22)
+        figure, axes = canvas(1.05 + 0.2 * lines + inches + 0.25 * bool(title))
         tie = metric.tie * metric.factor
         axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
