@@ -324,18 +324,21 @@ def rwkv_attention(
     Sums are divided by exp(m[t]), where m is the largest exponent so far, so that nothing overflows.
     """
     kind = state_dtype(key)
-    k, v = key.to(kind), value.to(kind)
+    k = key.to(kind)
+    v = value.to(kind)
     with full_precision(k.device):
         w = -time_decay.to(kind).exp()
         drift = w * torch.arange(k.shape[1], device=k.device, dtype=kind)[:, None]
         m = ((k - drift).detach().cummax(dim=1).values + drift).detach()
         before = F.pad(m[:, :-1], (0, 0, 1, 0), value=-torch.inf)
-        kept, new = torch.exp(before + w - m), torch.exp(k - m)
+        kept = torch.exp(before + w - m)
+        new = torch.exp(k - m)
         over, under = (gated_scan(kept, x) for x in (new * v, new))
         over, under = (F.pad(x[:, :-1], (0, 0, 1, 0)) for x in (over, under))
         now = k + time_first.to(kind)
         highest = torch.maximum(before, now).detach()
-        past, here = torch.exp(before - highest), torch.exp(now - highest)
+        past = torch.exp(before - highest)
+        here = torch.exp(now - highest)
         y = (past * over + here * v) / (past * under + here)
     return y.to(key.dtype), None
 
