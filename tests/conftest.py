@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
         raise
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: Any) -> None:  # pytest names its type from 8.4 on
     """Print what tests tell of themselves, as their property ``told``."""
     reports = [report for kind in terminalreporter.stats.values() for report in kind]
     told = (each for report in reports for each in getattr(report, "user_properties", ()))
