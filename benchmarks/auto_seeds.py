@@ -1,6 +1,6 @@
 """What a verdict costs with --seeds auto and with always six seeds, in real comparisons.
 
-    python benchmarks/auto_seeds.py paths stdlib image-patches words --runs runs-auto
+    python benchmarks/auto_seeds.py paths stdlib digits words --runs runs-auto
 
 Every task is compared twice in one folder of runs: with seeds added until the verdict is decided, then with
 six. Results that both ask for are trained once. "words" is a file of one's own, imported first: English words
