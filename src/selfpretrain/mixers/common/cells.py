@@ -107,17 +107,19 @@ class _GatedScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Steps) -> tuple[Steps, Steps]:
         a, h = ctx.saved_tensors
-        nothing = torch.zeros_like(a[:, :1])
-        later = torch.cat([a[:, 1:], nothing], dim=1)
-        of_b = _scan_in_chunks(later.flip(1), grad.flip(1)).flip(1)
-        of_a = of_b * torch.cat([nothing, h[:, :-1]], dim=1)
+        of_b = _scan_from_the_end(a, grad)
+        of_a = torch.empty_like(a)
+        of_a[:, 0] = 0
+        torch.mul(of_b[:, 1:], h[:, :-1], out=of_a[:, 1:])
         return of_a, of_b
 
 
 def _scan_in_chunks(a: Steps, b: Steps) -> Steps:
     L = b.shape[1]
     size = math.isqrt(L - 1) + 1
-    factor, h = (_chunks(x, size) for x in (a, b))
+    after = -L % size
+    factor = _padded(a, 0, after).unflatten(1, (-1, size))
+    h = _padded(b, 0, after).unflatten(1, (-1, size))
     for t in range(1, size):
         h[:, :, t].addcmul_(factor[:, :, t], h[:, :, t - 1])
         factor[:, :, t].mul_(factor[:, :, t - 1])  # product of all factors of its chunk so far
@@ -126,9 +128,26 @@ def _scan_in_chunks(a: Steps, b: Steps) -> Steps:
     return h.flatten(1, 2)[:, :L]
 
 
-def _chunks(x: Tensor, size: int) -> Tensor:
-    """Return a copy whose positions are split into chunks, with zeros at the end."""
+def _scan_from_the_end(a: Steps, b: Steps) -> Steps:
+    """Return h[t] = a[t + 1] h[t + 1] + b[t], without a reversed copy of either."""
+    L = b.shape[1]
+    size = math.isqrt(L - 1) + 1
+    before = -L % size
+    factor = _padded(a[:, 1:], before, 1).unflatten(1, (-1, size))
+    h = _padded(b, before, 0).unflatten(1, (-1, size))
+    for t in range(size - 2, -1, -1):
+        h[:, :, t].addcmul_(factor[:, :, t], h[:, :, t + 1])
+        factor[:, :, t].mul_(factor[:, :, t + 1])
+    for i in range(h.shape[1] - 2, -1, -1):
+        h[:, i].addcmul_(factor[:, i], h[:, i + 1, :1])
+    return h.flatten(1, 2)[:, before:]
+
+
+def _padded(x: Tensor, before: int, after: int) -> Tensor:
+    """Return a copy with zeros at positions before and after; no position is written twice."""
     L = x.shape[1]
-    padded = x.new_zeros(x.shape[0], L + -L % size, *x.shape[2:])
-    padded[:, :L] = x
-    return padded.unflatten(1, (-1, size))
+    padded = x.new_empty(x.shape[0], before + L + after, *x.shape[2:])
+    padded[:, :before] = 0
+    padded[:, before : before + L] = x
+    padded[:, before + L :] = 0
+    return padded
