@@ -22,9 +22,9 @@ from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import in_memory_task
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import SimpleMethods, SimplePredictor, candidates_for
+from selfpretrain.tasks.simple.cohesion import CohesionNumbers, CohesionWindows
 from selfpretrain.tasks.simple.features import Features, Matrix
 from selfpretrain.tasks.simple.methods import LINEAR, LOGISTIC, Method
-from selfpretrain.tasks.simple.symbols import Cohesion
 
 DIRECTIONS = 100
 MOST_SEQUENCES = 10_000
@@ -94,7 +94,7 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
             warnings.simplefilter("ignore", ConvergenceWarning)  # as in fit
             candidate = methods.candidate(method, labelled)
         seconds = time.process_time() - start
-        unlabelled = isinstance(candidate.model.features, Latent | Cohesion)
+        unlabelled = isinstance(candidate.model.features, Latent | CohesionWindows | CohesionNumbers)
         predicted = _predictions(reader, candidate.model, Z)
         found.append(Simple(candidate.model.name, quality(candidate.answers), predicted, seconds, unlabelled))
     return found

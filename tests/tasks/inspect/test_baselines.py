@@ -19,10 +19,12 @@ from selfpretrain.tasks.inspect import baselines
 from selfpretrain.tasks.inspect.baselines import baseline_scores, score
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.simple import methods, symbols
+from selfpretrain.tasks.simple.cohesion import CohesionNumbers, CohesionWindows
 from selfpretrain.tasks.simple.features import ALL, FlatValues
 from selfpretrain.tasks.simple.kernels import KernelShares
 from selfpretrain.tasks.simple.methods import (
     ALPHAS,
+    BOOSTED,
     HISTOGRAMS,
     LINEAR,
     LOGISTIC,
@@ -32,7 +34,7 @@ from selfpretrain.tasks.simple.methods import (
     ModelKind,
 )
 from selfpretrain.tasks.simple.models import LinearModel
-from selfpretrain.tasks.simple.symbols import Cohesion, NGrams, Places, Windows
+from selfpretrain.tasks.simple.symbols import NGrams, Places, Windows
 from selfpretrain.tasks.stdlib import Stdlib
 
 KERNELS = "ridge regression on kernels (MiniRocket)"
@@ -379,12 +381,13 @@ def test_labels_of_positions_get_what_unlabelled_sequences_say():
     splits = {split: SequenceDataset.from_sequences(x[rows], y[rows]) for split, rows in parts.items()}
     y[6:700] = -1
     everything = SequenceDataset.from_sequences(x[:700], y[:700])
-    alone, of_all = (Method(kind, LINEAR, (0.01, 1.0, 100.0)) for kind in (Windows, Cohesion))
+    alone, linear = (Method(kind, LINEAR, (0.01, 1.0, 100.0)) for kind in (Windows, CohesionWindows))
     least = score(form, alone, splits, everything)
-    assert score(form, of_all, splits, everything) > least + 0.05
-    named = of_all.name(form.target)
-    assert named.endswith(ALL)
-    assert named in suitable(form, [40], unlabelled=True) and named not in suitable(form, [40])
+    for of_all in (linear, Method(CohesionNumbers, BOOSTED, (2, 5))):
+        assert score(form, of_all, splits, everything) > least + 0.05
+        named = of_all.name(form.target)
+        assert named.endswith(ALL)
+        assert named in suitable(form, [40], unlabelled=True) and named not in suitable(form, [40])
 
 
 def test_so_many_positions_are_fitted(monkeypatch):

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...data.dataset import SequenceDataset
 from ...data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target, Tokens, Values
+from .cohesion import CohesionNumbers, CohesionWindows
 from .features import (
     MOST_DIRECTIONS,
     Features,
@@ -46,7 +47,7 @@ from .models import (
     logistic,
     logistic_on_first,
 )
-from .symbols import Cohesion, Ends, Neighbours, NGrams, Places, Windows
+from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
 POSITIONS = 50_000
 """Most positions to fit on, for classes of positions."""
@@ -256,7 +257,8 @@ def simple_methods(
         Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
         Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
         Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
-        Method(Cohesion, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
+        Method(CohesionWindows, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
+        Method(CohesionNumbers, BOOSTED, DEPTHS, boundaries, baseline=boundaries and unlabelled and few),
         Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),
         Method(Rhythm, BOOSTED, DEPTHS, candidate=positions),
         # Methods that see sequences without a label, too.
