@@ -2,19 +2,24 @@
 
     python tools/trials.py trials.txt docs/miniatures.tsv [--runs FOLDER] [--data-root FOLDER]
 
-A line of the first file names a task, a mixer, an arm (scratch, matched, spt, or pretrain, which is its
-first stage alone), and settings as ``spt compare -s`` takes them; ``objective=causal``, ``seed=1001`` and
-``start=0.5,0.1`` (the spread of the first vectors of symbols and of positions) are settings, too:
+A line of the first file names a task, a mixer, an arm (``spt list arms``, or pretrain, which is the first
+stage of spt alone), and settings as ``spt compare -s`` takes them; ``arm.members=3`` changes the arm itself,
+and ``objective=causal``, ``seed=1001`` and ``start=0.5,0.1`` (the spread of the first vectors of symbols and
+of positions) are settings, too:
 
     paths attention spt objective=masked task.size=10 model.depth=3 pretrain.budget.steps=2000
+    paths attention ensemble objective=causal arm.decay=10 scratch.optim.lr=1e-3
 
 The test split is not read. Times are seconds of one thread.
 """
 
 import argparse
 import os
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,7 +28,6 @@ from selfpretrain.objectives.base import Denoise
 from selfpretrain.registry import find
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.recipes.arms import matched_stage
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.training import evaluate, model
 from selfpretrain.training.recipe import Recipe, Stage, build_network
@@ -37,23 +41,28 @@ COLUMNS = ("trial", "model", "stages", "parameters", "denoising loss", "train", 
 
 def recipe(line: str) -> Recipe:
     """What a line asks for."""
-    name, mixer, arm, *words = line.split()
+    name, mixer, arm_name, *words = line.split()
     settings = {key: text for key, text in map(parted, words) if key != "start"}
     objective, seed = settings.pop("objective", "masked"), int(settings.pop("seed", SEED))
     task = find("tasks", name)()
-    for path, text in settings.items():
-        if path.startswith("task."):
-            task = with_setting(task, path.removeprefix("task."), text)
+    arm = find("arms", "spt" if arm_name == "pretrain" else arm_name)()
+    task, arm = changed(task, "task", settings), changed(arm, "arm", settings)
     arms = small_arms(task, find("mixers", mixer)(), denoising_objective(task, objective))
     for path, text in settings.items():
-        if not path.startswith("task."):
+        if path.partition(".")[0] not in ("task", "arm"):
             arms = arms.with_setting(path, text)
-    if arm in ("spt", "pretrain"):
-        whole = Recipe(task, arms.model, (arms.pretrain, arms.finetune), seed)
-        return whole if arm == "spt" else whole.upto(0)
-    return Recipe(
-        task, arms.scratch_model, (arms.scratch if arm == "scratch" else matched_stage(task, arms),), seed
-    )
+    if reason := arm.refusal(task, arms):
+        sys.exit(f"error: {line}: {reason}")
+    whole = replace(arm.recipe(task, arms), seed=seed)
+    return whole.upto(0) if arm_name == "pretrain" else whole
+
+
+def changed(spec: Any, word: str, settings: dict[str, str]) -> Any:
+    """A task or an arm with the settings whose path begins with a word."""
+    for path, text in settings.items():
+        if path.startswith(f"{word}."):
+            spec = with_setting(spec, path.removeprefix(f"{word}."), text)
+    return spec
 
 
 def parted(word: str) -> tuple[str, str]:
