@@ -72,8 +72,6 @@ DEPTHS = (2, 5)
 """Depths of boosted trees to try."""
 TREES = (100, 300)
 """Numbers of trees of gradient boosting on histograms to try."""
-ENOUGH_FOR_ALL = 500
-"""Examples from which on all of them are tried: fewer are fitted by the first."""
 PIXELS = 4096
 """Most values per example to use all of them; longer examples are summarised."""
 ONE_HOT = 20_000
@@ -242,7 +240,6 @@ def simple_methods(
     outputs = labelled * form.target.outputs
     few = outputs <= MOST_BOOSTED
     histograms = statistics is not None or (values and outputs <= MOST_HISTOGRAMS)
-    trees = TREES if labelled >= ENOUGH_FOR_ALL else TREES[:1]
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
     self_trained = with_unlabelled and (not flat or numbers <= WIDEST)
@@ -257,7 +254,7 @@ def simple_methods(
         Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
         Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
         Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
-        Method(hand_made, HISTOGRAMS, trees, baseline=classes and histograms, many=True),
+        Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
         Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
         Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
         Method(CohesionWindows, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
