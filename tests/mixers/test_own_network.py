@@ -145,7 +145,7 @@ def test_recipes_remember_the_callable_its_code_and_its_faults_and_demand_trust(
     with pytest.raises(SpecError, match="--trust os"):  # the class is ours, what it would import is not
         from_dict(to_dict(mixer) | {"factory": "os:getcwd"})
     assert from_dict(plain, ("toys", "own_networks")) == recipe(mixer)
-    assert "own_networks" in foreign_modules(recipe(mixer))
+    assert "own_networks" in foreign_modules(plain)
     assert describe(plain["model"]["mixer"]).startswith("encoder (factory own_networks:encoder")
     noted = check_recipes([recipe(own("Dead"))])
     assert noted == ["dead: gradients: parameter module.unused gets no gradient"]

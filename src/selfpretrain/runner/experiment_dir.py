@@ -81,7 +81,7 @@ class ExperimentFolder:
         """
         if self.archive is None:
             return 0
-        recipes = {job.name: to_dict(job.recipe) for job in self._jobs()}
+        recipes = {job.name: to_dict(job.recipe) for job in self._jobs}
         n_restored, measures = self.archive.restore(self.stages(), recipes)
         if self._measures_file in measures and not self.folder.has(self._measures_file):
             # Otherwise some stages were trained here, with other weights than those measured.
@@ -144,7 +144,7 @@ class ExperimentFolder:
         record = results.read_record(self.path)
         if record.stamp != self._stamp() or _plans(record.tasks) != self._plan():
             return False
-        return not pending_jobs(self._jobs(), self.workspace)
+        return not pending_jobs(self._jobs, self.workspace)
 
     def _plan(self) -> list[Plan]:
         """Return the contrasts and cells of every task."""
@@ -155,8 +155,9 @@ class ExperimentFolder:
 
     def stages(self) -> dict[str, RunDir]:
         """Return the folders of all stages by name."""
-        return {job.name: self.workspace.stage_dir(job.name) for job in self._jobs()}
+        return {job.name: self.workspace.stage_dir(job.name) for job in self._jobs}
 
+    @cached_property
     def _jobs(self) -> list[Job]:
         return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
 

@@ -131,10 +131,11 @@ def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, teste
 
 def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     if distributed.is_main():
-        folder.write("recipe.json", {"format": FORMAT} | to_dict(recipe))
+        plain = to_dict(recipe)
+        folder.write("recipe.json", {"format": FORMAT} | plain)
         libraries = recipe.model.mixer.libraries(workspace.device)
         folder.write("environment.json", environment(workspace.device) | libraries)
-        if modules := foreign_modules(recipe):
+        if modules := foreign_modules(plain):
             sources = {module: code_hash.source_of(module) for module in modules}
             folder.write(SOURCES, {"format": FORMAT, "modules": sources})
     plan = cost.plan(recipe)

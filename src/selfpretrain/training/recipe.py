@@ -128,18 +128,23 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     That is: every field, the version of the data, the source of classes from outside this package and of the
     modules they import (libraries excepted), and the version of this package's numerics.
     """
+    plain = to_dict(recipe)
     return {
         "results": RESULTS,
-        "recipe": to_dict(recipe),
+        "recipe": plain,
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
-        "source": {name: code_hash.digest(name) for name in foreign_modules(recipe)},
+        "source": {name: code_hash.digest(name) for name in foreign_modules(plain)},
     }
 
 
-def foreign_modules(recipe: Recipe) -> list[str]:
-    """Return the modules of code from outside this package, with those of ``code_hash.own_modules``."""
+def foreign_modules(plain: dict[str, Any]) -> list[str]:
+    """Return the modules of code from outside this package, with those of ``code_hash.own_modules``.
+
+    Args:
+        plain: a recipe as plain values, see ``to_dict``.
+    """
     found: list[dict[str, Any]] = []
-    json.loads(json.dumps(to_dict(recipe)), object_hook=found.append)  # all objects, inner ones first
+    json.loads(json.dumps(plain), object_hook=found.append)  # all objects, inner ones first
     names = {str(each[key]).partition(":")[0] for each in found for key in CODE if key in each}
     return sorted({each for name in names if not is_ours(name) for each in code_hash.own_modules(name)})
 

@@ -204,13 +204,12 @@ def to_svg(figure: "Figure") -> str:
     """Return a figure as SVG without a date; write it to the current PDF file, if any."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    FigureCanvasSVG(figure)
-    # Run the layout once here: savefig would otherwise draw the whole figure once more for it.
+    # Lay the figure out once, and write it with the canvas: savefig draws everything twice, for layouts' sake.
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None, "Creator": None})
     if (pdf := PDF.get()) is not None:
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return text.getvalue()
