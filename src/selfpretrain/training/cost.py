@@ -26,6 +26,7 @@ from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
 from ..registry import name_of
 from ..tasks.base import DatasetStub, Task
 from .flops import count_flops, count_step
+from .optim import Optim
 from .recipe import Budget, Recipe, build_network, fingerprint, training_data
 from .transfer import freeze
 
@@ -148,18 +149,32 @@ def plan(recipe: Recipe) -> Plan:
 def _plan(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
     """Return the cost of a recipe's last stage, and whether it is exact."""
     stage = recipe.last
+    alone = replace(recipe, stages=(replace(stage, budget=Budget(steps=1), optim=Optim(), evals=1),))
+    key = fingerprint(alone), counting
+    if key not in _steps_of:
+        _steps_of[key] = _plan_step(alone, counting)
+    made, exact = _steps_of[key]
+    return replace(made, steps=_steps(stage.budget, made.per_epoch, made.flops_per_step)), exact
+
+
+_steps_of: dict[tuple[str, Counting], tuple[Plan, bool]] = {}
+"""Plans of one step by stage, whatever its budget and the stages before it."""
+
+
+def _plan_step(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
+    """Return the cost of one step of a recipe's last stage, and whether it is exact."""
+    stage = recipe.last
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     with _as_stage_failure(recipe):
         network = _network_without_weights(recipe) if counting == "rough" else _network(recipe)
         per_step = _flops_per_step(recipe, network, data, order, counting)
-    steps = _steps(stage.budget, order.per_epoch, per_step)
     parameters = sum(p.numel() for p in network.parameters())
     padding = order.padding_share(data.lengths.amax(0))
     lengths = order.padded_lengths()
     even = bool(lengths.min() == lengths.max() <= FITTED[-1])
     exact = counting == "counted" or (counting == "fitted" and even)
-    return Plan(steps, per_step, order.per_epoch, padding, parameters), exact
+    return Plan(1, per_step, order.per_epoch, padding, parameters), exact
 
 
 @contextlib.contextmanager
