@@ -9,6 +9,7 @@ for _variable, _value in {
 }.items():
     os.environ.setdefault(_variable, _value)
 
+import gc
 import importlib.util
 import re
 from collections.abc import Callable, Generator, Iterator
@@ -50,6 +51,12 @@ check_annotations()
 def data_folder() -> Path:
     """The folder of real data sets: SPT_TEST_DATA, or shared/data beside the repository."""
     return Path(os.environ.get("SPT_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was imported, which would be looked through for the whole run."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

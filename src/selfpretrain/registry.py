@@ -40,13 +40,12 @@ def names(shelf: str) -> list[str]:
 
     ``base.py`` and files that start with ``_`` are skipped; ``image_jpeg.py`` is named ``image-jpeg``.
     """
-    return list(_names(shelf))
+    return list(_names(tuple(importlib.import_module(module_of(shelf)).__path__)))
 
 
-@functools.cache  # reads a folder, and every lookup asks
-def _names(shelf: str) -> tuple[str, ...]:
-    package = importlib.import_module(module_of(shelf))
-    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.ispkg)
+@functools.cache  # reads folders, and every lookup asks
+def _names(folders: tuple[str, ...]) -> tuple[str, ...]:
+    modules = (m.name for m in pkgutil.iter_modules(folders) if not m.ispkg)
     found = (name.replace("_", "-") for name in modules if name != "base" and not name.startswith("_"))
     return tuple(sorted(found))
 

@@ -204,12 +204,13 @@ def to_svg(figure: "Figure") -> str:
     """Return a figure as SVG without a date; write it to the current PDF file, if any."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
+    svg = FigureCanvasSVG(figure)
     # Lay the figure out once, and write it with the canvas: savefig draws everything twice, for layouts' sake.
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")
     text = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(text, metadata={"Date": None, "Creator": None})
+    svg.print_svg(text, metadata={"Date": None, "Creator": None})
     if (pdf := PDF.get()) is not None:
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return text.getvalue()
