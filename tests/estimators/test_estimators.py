@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegress
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings
 from selfpretrain.estimators import predictor as predicting
-from selfpretrain.estimators.scores import class_measures
 from selfpretrain.runner import run
 from selfpretrain.runner.plan import estimate
 from selfpretrain.tasks.imported import make_waves
@@ -362,13 +360,6 @@ def test_measures_have_intervals_around_them(model):
         model.evaluate(NEW)
     with pytest.raises(DataError, match="y holds no label"):
         model.evaluate(NEW, [None] * 60)
-
-
-def test_a_resample_of_one_class_has_no_correlation_and_warns_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = class_measures(np.zeros(3, dtype=np.int64), np.array([[0.9, 0.1]] * 3))
-    assert found["MCC"] == 0.0
 
 
 def test_examples_without_a_label_are_not_scored(model):

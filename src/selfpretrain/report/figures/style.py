@@ -205,7 +205,7 @@ def to_svg(figure: "Figure") -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     svg = FigureCanvasSVG(figure)
-    # Lay the figure out once, and write it with the canvas: savefig draws everything twice, for layouts' sake.
+    # Lay the figure out once, and write it with the canvas: savefig draws all twice, for the layout's sake.
     if engine := figure.get_layout_engine():
         engine.execute(figure)
         figure.set_layout_engine("none")
