@@ -334,14 +334,14 @@ def _initialisation(subject: _Subject) -> None:
 
 def _weights_from_seed(subject: _Subject) -> dict[str, Tensor]:
     """Return the initial weights of a new copy of the layer, with NaN where its code sets none."""
-    before = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)  # fills new memory with NaN
+    before = torch.get_deterministic_debug_mode()
+    # Fills new memory with NaN; torch.use_deterministic_algorithms would import the compiler for seconds.
+    torch.set_deterministic_debug_mode("warn")
     try:
         torch.manual_seed(0)
         return dict(subject.mixer.build(subject.place).named_parameters())
     finally:
-        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        torch.set_deterministic_debug_mode(before)
 
 
 def _gradients(subject: _Subject) -> None:
