@@ -150,10 +150,11 @@ class SimpleMethods:
     def candidate(self, method: Method, labelled: SequenceDataset) -> SimpleCandidate:
         """Choose a setting of a method on the folds, and fit it with that on all labelled examples."""
         start = time.monotonic()
+        measured = method.measured(self.everything)
         settings = method.settings(self.form.target)
         answers: dict[Any, list[Answers]] = {setting: [] for setting in settings}
         for whole, val in self.folds:
-            fitting = self._features(method, whole)
+            fitting = self._features(method, measured, whole)
             for setting in settings:
                 answers[setting].append(self.answer(self._fit(method, *fitting, setting), val))
         joined = {
@@ -161,15 +162,15 @@ class SimpleMethods:
             for setting, each in answers.items()
         }
         best = max(joined, key=lambda setting: self.quality(joined[setting]))
-        model = self._fit(method, *self._features(method, labelled), best)
+        model = self._fit(method, *self._features(method, measured, labelled), best)
         return SimpleCandidate(model, joined[best], time.monotonic() - start)
 
     def _features(
-        self, method: Method, examples: SequenceDataset
+        self, method: Method, measured: Features, examples: SequenceDataset
     ) -> tuple[Features, Matrix, SequenceDataset]:
         """Return fitted features, their matrix, and the examples that they are fitted on."""
         some = _at_most(method, examples)
-        features = method.measured(self.everything, some)
+        features = measured.fitted(some)
         return features, features.transform(some), some
 
     def _fit(

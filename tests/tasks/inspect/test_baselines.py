@@ -329,7 +329,7 @@ def test_kernels_learn_their_thresholds_from_all_sequences():
     random = np.random.RandomState(0)
     everything = curves(np.full(300, 60), random)
     labelled = everything.take(torch.arange(10))
-    found = of_all.measured(everything, labelled)
+    found = of_all.measured(everything).fitted(labelled)
     expected = KernelShares()
     expected.fit(everything)
     alone = KernelShares()

@@ -115,7 +115,7 @@ def score(form: SequenceSpec, method: Method, splits: Splits, everything: Sequen
     Args:
         everything: training examples, those without a label included.
     """
-    features = method.measured(everything, splits["train"])
+    features = method.measured(everything).fitted(splits["train"])
     train = everything if method.model is SELF_TRAINED else splits["train"]
     x = features.transform(train)
     fitted = [method.fitted(form, x, train, setting) for setting in method.settings(form.target)]

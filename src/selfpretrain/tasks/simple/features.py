@@ -5,9 +5,10 @@ around positions.
 """
 
 import abc
+import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -51,6 +52,14 @@ class Features(abc.ABC):
     @abc.abstractmethod
     def fit(self, examples: SequenceDataset) -> None:
         """Measure the parameters on training examples."""
+
+    def fitted(self, labelled: SequenceDataset) -> Self:
+        """Return a copy whose parameters are measured on labelled examples, or itself if on all sequences."""
+        if self.of_all:
+            return self
+        again = copy.copy(self)  # shares what needs no labels
+        again.fit(labelled)
+        return again
 
     @abc.abstractmethod
     def transform(self, examples: SequenceDataset) -> Matrix:

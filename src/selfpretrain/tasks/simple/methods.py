@@ -128,11 +128,12 @@ class Method:
         """Return the settings to try."""
         return self.model.numbers if self.model.numbers and isinstance(target, Reals) else self.grid
 
-    def measured(self, everything: SequenceDataset, labelled: SequenceDataset) -> Features:
-        """Return features that are measured on training sequences: all, and the labelled ones among them."""
+    def measured(self, everything: SequenceDataset) -> Features:
+        """Return features of which all that needs no label is measured on all training sequences."""
         features = self.features()
         features.measure(everything)
-        features.fit(everything if features.of_all else labelled)
+        if features.of_all:
+            features.fit(everything)
         return features
 
     def fitted(
