@@ -88,6 +88,7 @@ class Planner:
         self.stubs = stubs
         self.recalled = recalled or {}
         self.plans: dict[str, Plan] = {}
+        self.single_steps: dict[str, tuple[Plan, bool]] = {}  # by stage, whatever its budget and those before
         self.sources: set[Source] = set()  # of the plans so far
 
     def task(self, task: Task) -> Task:
@@ -129,12 +130,23 @@ class Planner:
         if self.flops != "rough" and key in self.recalled:
             self.sources.add("recalled")
             return self.recalled[key]
-        made, exact = _plan(recipe, self.flops)
+        made, exact = self._plan_step(recipe)
+        stage_steps = _steps(recipe.last.budget, made.per_epoch, made.flops_per_step)
+        made = replace(made, steps=stage_steps)
         exact = exact and not self.stubs
         self.sources.add("counted" if exact else "estimated")
         if exact:
             COUNTED.plans[key] = made
         return made
+
+    def _plan_step(self, recipe: Recipe) -> tuple[Plan, bool]:
+        """Return the cost of one step of a recipe's last stage, and whether it is exact; cached."""
+        step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
+        alone = replace(recipe, stages=(step,))
+        key = fingerprint(alone)
+        if key not in self.single_steps:
+            self.single_steps[key] = _plan_step(alone, self.flops)
+        return self.single_steps[key]
 
 
 COUNTED = Planner()
@@ -144,21 +156,6 @@ COUNTED = Planner()
 def plan(recipe: Recipe) -> Plan:
     """Return the exact cost of a recipe's last stage, see ``Planner.plan``."""
     return COUNTED.plan(recipe)
-
-
-def _plan(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
-    """Return the cost of a recipe's last stage, and whether it is exact."""
-    stage = recipe.last
-    alone = replace(recipe, stages=(replace(stage, budget=Budget(steps=1), optim=Optim(), evals=1),))
-    key = fingerprint(alone), counting
-    if key not in _steps_of:
-        _steps_of[key] = _plan_step(alone, counting)
-    made, exact = _steps_of[key]
-    return replace(made, steps=_steps(stage.budget, made.per_epoch, made.flops_per_step)), exact
-
-
-_steps_of: dict[tuple[str, Counting], tuple[Plan, bool]] = {}
-"""Plans of one step by stage, whatever its budget and the stages before it."""
 
 
 def _plan_step(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
