@@ -210,7 +210,7 @@ def test_costs_of_earlier_runs_find_what_has_finished(experiment, workspace, mon
     plan = cost.plan(recipe)
     write_costs(workspace)
     monkeypatch.setattr(cost.COUNTED, "plans", {})
-    monkeypatch.setattr(cost, "_plan_step", None)
+    monkeypatch.setattr(cost, "_count_step", None)
     assert run_planner(workspace).plan(recipe) == plan
     assert not cost.COUNTED.plans
     folder = RunDir(workspace.runs)

@@ -52,7 +52,7 @@ ARMS = resolve_arms(
 
 
 TUNED: dict[str, tuple[str, ...]] = {"scratch (matched), denoising at once": ("scratch.optim.lr=8e-3",)}
-"""Arm of the Transformer on curves -> settings chosen on validation, in as many trials as SPT had."""
+"""Arm of the Transformer on curves -> settings chosen on validation, among as many as SPT had."""
 
 
 @spec

@@ -131,8 +131,7 @@ class Planner:
             self.sources.add("recalled")
             return self.recalled[key]
         made, exact = self._plan_step(recipe)
-        stage_steps = _steps(recipe.last.budget, made.per_epoch, made.flops_per_step)
-        made = replace(made, steps=stage_steps)
+        made = replace(made, steps=_steps(recipe.last.budget, made.per_epoch, made.flops_per_step))
         exact = exact and not self.stubs
         self.sources.add("counted" if exact else "estimated")
         if exact:
@@ -145,7 +144,7 @@ class Planner:
         alone = replace(recipe, stages=(step,))
         key = fingerprint(alone)
         if key not in self.single_steps:
-            self.single_steps[key] = _plan_step(alone, self.flops)
+            self.single_steps[key] = _count_step(alone, self.flops)
         return self.single_steps[key]
 
 
@@ -158,7 +157,7 @@ def plan(recipe: Recipe) -> Plan:
     return COUNTED.plan(recipe)
 
 
-def _plan_step(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
+def _count_step(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
     """Return the cost of one step of a recipe's last stage, and whether it is exact."""
     stage = recipe.last
     data = training_data(recipe)
