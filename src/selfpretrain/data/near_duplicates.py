@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..system.jit import jit
+from ..system.splitmix64 import scramble_one
 
 RUN = 24
 """Length of the runs of positions (shingles) that are compared."""
@@ -100,14 +101,6 @@ def _runs(sequence: np.ndarray) -> np.ndarray:
 
 
 @jit
-def _mix(x: np.uint64) -> np.uint64:
-    """Scatter 64 bits (the finaliser of SplitMix64, Steele et al. 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@jit
 def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sketch: np.ndarray) -> None:
     base = np.uint64(0x100000001B3)
     # base ** RUN removes the position that leaves the rolling hash.
@@ -123,14 +116,14 @@ def _fingerprints(rows: np.ndarray, lengths: np.ndarray, whole: np.ndarray, sket
             symbol = np.uint64(0xCBF29CE484222325)
             for k in range(rows.shape[1]):
                 symbol = (symbol ^ np.uint64(rows[start + j, k])) * base
-            symbols[j] = _mix(symbol)
-            total = _mix(total ^ symbols[j])
+            symbols[j] = scramble_one(symbol)
+            total = scramble_one(total ^ symbols[j])
             rolling = rolling * base + symbols[j]
             if j >= RUN:
                 rolling -= leaving * symbols[j - RUN]
             if j >= RUN - 1:
                 for s in range(SKETCHES):
-                    value = _mix(rolling + np.uint64(s + 1) * np.uint64(0x9E3779B97F4A7C15))
+                    value = scramble_one(rolling + np.uint64(s + 1) * np.uint64(0x9E3779B97F4A7C15))
                     if j == RUN - 1 or value < sketch[i, s]:
                         sketch[i, s] = value
         whole[i] = total

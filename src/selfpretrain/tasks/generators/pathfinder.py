@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import SpecError
 from ...system.jit import jit
+from ...system.splitmix64 import scramble
 from ._grow import Facts, grow, make_field, max_dashes
-from ._random import scramble
 from ._tables import Rules, Tables, tables
 
 RULES = {  # size, margins, padding, dash, thickness, marker, apart, continuity, distractors, contrast

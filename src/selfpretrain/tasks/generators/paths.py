@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...system.jit import jit
+from ...system.splitmix64 import scramble_one
 from . import CurveRules, _random
-from ._random import below, scramble_one
+from ._random import below
 
 EMPTY, CURVE, END = range(3)
 """Values of a cell; END is a marked end."""
