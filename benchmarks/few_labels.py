@@ -84,7 +84,7 @@ def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minute
         found |= {"wall": round(time.monotonic() - begun, 1), "time_limit": minutes, "kept": model.kept_}
         found |= {"leaderboard": model.leaderboard_, "trials": model.trials_}
         keep("fit", list(model.predict(Z)), seconds)
-        model.simple_ = None
+        model.simple_ = ()
         keep("SPT", list(model.predict(Z)), seconds)
     found["load"].append(os.getloadavg()[0])
     found["differences"] = differences(counts)

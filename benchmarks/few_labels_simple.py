@@ -110,7 +110,7 @@ def _latent(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:
 
 def _predictions(reader: Any, model: SimplePredictor, Z: list[Any]) -> list[Any]:
     """Return what the estimator predicts if a simple method is what it kept."""
-    reader.simple_ = model
+    reader.simple_ = (model,)
     return list(reader.predict(Z))
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -123,12 +124,16 @@ def test_many_labels_are_learned_until_validation_stops_improving():
 
 
 def test_the_best_is_kept_and_the_line_names_it(kept):
-    assert isinstance(kept.simple_, SimplePredictor)
+    assert [type(each) for each in kept.simple_] == [SimplePredictor]
     assert kept.kept_.startswith("kept: logistic regression on endings and beginnings, accuracy")
     assert "the network: SPT (" in kept.kept_
     names = [row["name"] for row in kept.leaderboard_]
-    assert len(names) == 4 and names[0] == "logistic regression on endings and beginnings"
-    assert any(name.startswith("average of SPT (") for name in names)
+    assert len(names) == 6 and names[0] == "logistic regression on endings and beginnings"
+    assert [name.startswith("average of SPT (") for name in names].count(True) == 2
+    assert (
+        "average of logistic regression on endings and beginnings and logistic regression on 1-4-grams"
+        in names
+    )
     scores = [row["score"] for row in kept.leaderboard_]
     assert scores == sorted(scores, reverse=True)
     assert all(row["low"] <= row["score"] <= row["high"] and row["parameters"] for row in kept.leaderboard_)
@@ -137,7 +142,7 @@ def test_the_best_is_kept_and_the_line_names_it(kept):
 
 def test_the_network_is_kept_if_that_is_asked_for():
     model = SequenceClassifier(**QUICK, model="network", n_trials=1).fit(WORDS, GENUS)
-    assert model.simple_ is None
+    assert model.simple_ == ()
     (row,) = model.leaderboard_
     assert row["name"].startswith("SPT (causal)")
 
@@ -184,7 +189,7 @@ def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tm
     average.averaged_ = True
     new = words(50, 2)
     of_network = copy.copy(kept)
-    of_network.simple_ = None
+    of_network.simple_ = ()
     expected = (of_network.predict_proba(new) + kept.predict_proba(new)) / 2
     assert (average.predict_proba(new) == expected).all()
     again = SequenceClassifier.load(average.save(tmp_path / "model"))
@@ -193,6 +198,18 @@ def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tm
     assert found.importance.argmax() == 6
     with pytest.raises(SpecError, match="an average with logistic regression on endings"):
         average.export(tmp_path / "model.onnx")
+
+
+def test_an_average_of_simple_methods_predicts_is_saved_and_needs_no_network(kept, tmp_path):
+    (first,) = kept.simple_
+    second = replace(first, model=LinearModel(first.model.coef[::-1].copy(), first.model.bias))
+    average = copy.copy(kept)
+    average.simple_ = (first, second)
+    data = kept._to_dataset(words(50, 2))
+    expected = (first.probabilities(data) + second.probabilities(data)) / 2
+    assert (average.predict_proba(data) == expected).all()
+    again = SequenceClassifier.load(average.save(tmp_path / "model"))
+    assert (again.predict_proba(data) == expected).all()
 
 
 def test_an_average_is_kept_where_two_err_on_different_examples(small):
@@ -208,8 +225,8 @@ def test_an_average_is_kept_where_two_err_on_different_examples(small):
         leaderboard.Candidate("", model, each, 1.0, 1)
         for model, each in zip((network, simple), answers, strict=True)
     ]
-    average = AveragePredictor(network, simple)
-    candidates.append(leaderboard.Candidate("", average, average_answers(*answers), 2.0, 2))
+    average = AveragePredictor((network, simple))
+    candidates.append(leaderboard.Candidate("", average, average_answers(answers), 2.0, 2))
     assert leaderboard.chosen(leaderboard.ranked(candidates)).model is average
 
 
@@ -233,7 +250,7 @@ def test_an_average_with_better_probabilities_may_be_a_little_behind(
 
     network = small.predictor_
     simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
-    average = AveragePredictor(network, simple)
+    average = AveragePredictor((network, simple))
     others = [candidate(network, of_network, 0.7), candidate(simple, 160, 0.99)]
     order = leaderboard.ranked([*others, candidate(average, of_both, sure)])
     assert type(leaderboard.chosen(order).model) is expected
@@ -282,7 +299,7 @@ NUMBERS = [list(np.random.RandomState(i).randn(12) + i % 2) for i in range(60)]
 )
 def test_simple_methods_answer_every_kind_of_question(kind, x, y, tmp_path):
     model = kind(**QUICK, n_trials=1).fit(x, y)
-    assert model.simple_ is not None
+    assert model.simple_
     assert model.score(x, y) > 0.8
     again = kind.load(model.save(tmp_path / "model"))
     for before, after in zip(model.predict(x), again.predict(x), strict=True):

@@ -54,7 +54,6 @@ from .simple import (
     SimpleCandidate,
     SimpleMethods,
     SimplePredictor,
-    average_answers,
 )
 
 SIMPLE = 0.2
@@ -71,13 +70,13 @@ class SequenceEstimator(EstimatorSettings):
             interval, seconds, parameters.
         kept_: what predicts, as text: the average, the network or a simple method.
         trials_: settings of networks that were tried: score, seconds and round.
-        simple_: the simple method that predicts; None: the network does.
-        averaged_: whether the predictions of the network and of ``simple_`` are averaged.
+        simple_: the simple methods that predict, whose answers are averaged; none: the network does.
+        averaged_: whether the predictions of the network are averaged with those of ``simple_``.
     """
 
     predictor_: Predictor
     recipes_: list[Recipe]
-    simple_: SimplePredictor | None
+    simple_: tuple[SimplePredictor, ...]
     averaged_: bool
     alphabet_: Alphabet | None
     leaderboard_: list[Json]
@@ -184,7 +183,7 @@ class SequenceEstimator(EstimatorSettings):
         """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
         data = self._to_dataset(X)
         masked = any(stage.objective.masks_inputs for recipe in self.recipes_[:1] for stage in recipe.stages)
-        masked = masked and self.simple_ is None
+        masked = masked and not self.simple_
         found = occlusion.explain(self.answering, data, vars(self).get("classes_"), masked, shape)
         inner = self._inner()
         return [
@@ -194,8 +193,9 @@ class SequenceEstimator(EstimatorSettings):
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
         check_is_fitted(self)
-        if self.simple_ is not None:
-            name = f"an average with {self.simple_.name}" if self.averaged_ else self.simple_.name
+        if self.simple_:
+            names = " and ".join(each.name for each in self.simple_)
+            name = f"an average with {names}" if isinstance(self.answering, AveragePredictor) else names
             raise SpecError(f"{name} cannot be exported; fit with model='network', or save it")
         return export.export(self.predictor_, path, length)
 
@@ -222,10 +222,10 @@ class SequenceEstimator(EstimatorSettings):
 
     @property
     def answering(self) -> Answering:
-        """What predicts: the simple method that was kept, its average with the network, or the network."""
-        if self.simple_ is None:
-            return self.predictor_
-        return AveragePredictor(self.predictor_, self.simple_) if self.averaged_ else self.simple_
+        """What predicts: the network, a simple method, or an average of these."""
+        network = (self.predictor_,) if self.averaged_ or not self.simple_ else ()
+        members = (*network, *self.simple_)
+        return members[0] if len(members) == 1 else AveragePredictor(members)
 
     def _inner(self) -> slice:
         """Return the positions of a sequence without its signs."""
@@ -491,7 +491,7 @@ class SequenceEstimator(EstimatorSettings):
         return fitting.candidates(whole, until)
 
     def _keep_best(self, answers: Answers, seconds: float, simple: list[SimpleCandidate]) -> None:
-        """Set ``leaderboard_``, ``kept_`` and, if a simple method or an average is kept, ``simple_``."""
+        """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``."""
         parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
         objective = self.recipes_[0].stages[0].objective
         name = "scratch" if objective.labelled else f"SPT ({name_of(objective)})"
@@ -502,32 +502,16 @@ class SequenceEstimator(EstimatorSettings):
             leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
             for c in simple
         ]
-        if simple:
-            others.append(self._average(network, simple))
-        ranked = leaderboard.ranked([network, *others])
+        ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
         kept = leaderboard.chosen(ranked)
-        self.averaged_ = isinstance(kept.model, AveragePredictor)
-        if isinstance(kept.model, AveragePredictor):
-            self.simple_ = kept.model.simple
-        elif isinstance(kept.model, SimplePredictor):
-            self.simple_ = kept.model
+        average = isinstance(kept.model, AveragePredictor)
+        members = kept.model.members if isinstance(kept.model, AveragePredictor) else (kept.model,)
+        self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
+        self.averaged_ = average and self.predictor_ in members
         self.leaderboard_ = leaderboard.rows(ranked)
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
             write_line(leaderboard.text(self.leaderboard_, kept.name))
-
-    def _average(
-        self, network: leaderboard.Candidate, simple: list[SimpleCandidate]
-    ) -> leaderboard.Candidate:
-        """Return the average of the network and the best simple method."""
-        best = max(simple, key=lambda each: leaderboard.quality(each.model.output, each.answers))
-        return leaderboard.Candidate(
-            f"average of {network.name} and {best.model.name}",
-            AveragePredictor(self.predictor_, best.model),
-            average_answers(network.answers, best.answers),
-            network.seconds + best.seconds,
-            network.parameters + best.model.parameters,
-        )
 
     def _embed_unseen(self, task: Task) -> None:
         if self.alphabet_ is not None:
@@ -544,7 +528,7 @@ class SequenceEstimator(EstimatorSettings):
         """Become the estimator of networks that were trained on a task, one by each recipe."""
         first = recipes[0]
         self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
-        self.simple_ = None
+        self.simple_ = ()
         self.averaged_ = False
         self.alphabet_ = vars(self).get("alphabet_")
         self.recipes_ = recipes

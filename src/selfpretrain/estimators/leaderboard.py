@@ -1,5 +1,6 @@
 """Candidates of a fit, networks and simple methods alike: their scores on the same validation examples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from ..data.dataset import SequenceDataset
 from ..system.files import Json
 from .predictor import Output
 from .scores import bootstrap
-from .simple import Answering, Answers, AveragePredictor, SimplePredictor
+from .simple import Answering, Answers, AveragePredictor, SimplePredictor, average_answers
 
 METRICS: dict[Output, str] = {
     "softmax": "accuracy",
@@ -94,23 +95,46 @@ def ranked(candidates: list[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
 
 
-def chosen(order: list[Candidate]) -> Candidate:
-    """Return the candidate to keep: the average if it has better probabilities than both, else the best.
+def averages(network: Candidate, simple: list[Candidate]) -> list[Candidate]:
+    """Return the averages of the network and the best simple method, of the two best, and of all three."""
+    if not simple:
+        return []
+    best, *others = ranked(simple)
+    pair = [best, *others[:1]]
+    groups = [[network, best]] if not others else [[network, best], pair, [network, *pair]]
+    return [average_of(members) for members in groups]
 
-    The average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
+
+def average_of(members: Sequence[Candidate]) -> Candidate:
+    """Return the candidate whose answers are the averages of those of its members."""
+    *most, last = (each.name for each in members)
+    return Candidate(
+        f"average of {', '.join(most)} and {last}",
+        AveragePredictor(
+            tuple(each.model for each in members if not isinstance(each.model, AveragePredictor))
+        ),
+        average_answers([each.answers for each in members]),
+        sum(each.seconds for each in members),
+        sum(each.parameters for each in members),
+    )
+
+
+def chosen(order: list[Candidate]) -> Candidate:
+    """Return the candidate to keep: an average if its probabilities are the best of all, else the best.
+
+    An average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
     standard errors below the best one: where there are folds, validation asks one network at a time, and all
-    of them predict later. A network alone is kept if it is more than one standard error above the best simple
+    of them predict later. A network is kept if it is more than one standard error above the best simple
     method; otherwise that method is kept, which is smaller and faster. Standard errors are those of the
     difference on the same validation examples.
 
     Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
     """
     best = order[0]
-    average = next((each for each in order if isinstance(each.model, AveragePredictor)), None)
-    simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
     surest = max(order, key=lambda each: _sureness(each.model.output, each.answers))
-    if average is surest and _errors_above(best, average) <= 2:
-        return average
+    if isinstance(surest.model, AveragePredictor) and _errors_above(best, surest) <= 2:
+        return surest
+    simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
     return best if _errors_above(best, simple) > 1 else simple
 
 

@@ -4,7 +4,7 @@ Weights are written as safetensors, everything else as JSON; nothing is pickled.
 
 model.json           settings, network, input format, labels, scores, data, versions
 weights.safetensors  the networks, prefixed with the number of the member; independent of the device
-simple.safetensors   the simple method that predicts, alone or averaged with the networks, if one does
+simple.safetensors   the simple methods that predict, prefixed with their number, if any do
 README.md            the model card, see ``card``
 reliability.svg      reliability curve, for classifiers with test scores
 """
@@ -133,7 +133,7 @@ class FittedEstimator(Protocol):
     validation_scores_: list[Any]
     data_facts_: Json
     reading_: Json | None
-    simple_: SimplePredictor | None
+    simple_: tuple[SimplePredictor, ...]
     averaged_: bool
     alphabet_: Alphabet | None
     leaderboard_: list[Json]
@@ -161,9 +161,17 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
         for name, tensor in network.state_dict().items()
     }
     content = _content(estimator) | {"weights": place.save(WEIGHTS, tensors)}
-    if simple := estimator.simple_:
-        digest = place.save(SIMPLE, simple.tensors())
-        content["simple"] = simple.about() | {"weights": digest, "averaged": estimator.averaged_}
+    if estimator.simple_:
+        of_simple = {
+            f"{i}.{name}": tensor.clone()  # safetensors refuses tensors that share memory
+            for i, simple in enumerate(estimator.simple_)
+            for name, tensor in simple.tensors().items()
+        }
+        content["simple"] = {
+            "members": [simple.about() for simple in estimator.simple_],
+            "averaged": estimator.averaged_,
+            "weights": place.save(SIMPLE, of_simple),
+        }
     place.write(FILE, content)
     write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):
@@ -260,7 +268,7 @@ def load(
         estimator = kinds[kind](**_settings(content, trust), device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
-        estimator.averaged_ = bool(estimator.simple_ and content["simple"].get("averaged", False))
+        estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
         estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
         estimator.kept_ = str(content.get("kept", ""))
         estimator.leaderboard_ = list(content.get("leaderboard", []))
@@ -308,13 +316,21 @@ def _settings(content: Json, trust: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> SimplePredictor | None:
-    """Return the simple method that was kept, or None."""
+def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> tuple[SimplePredictor, ...]:
+    """Return the simple methods that were kept."""
     about = content.get("simple")
     if not about:
-        return None
+        return ()
     tensors = RunDir(Path(folder)).load(SIMPLE, about["weights"], AGAIN)[0]
-    return SimplePredictor.load(form, about, tensors)
+    return tuple(
+        SimplePredictor.load(form, member, _with_prefix(tensors, f"{i}."))
+        for i, member in enumerate(about["members"])
+    )
+
+
+def _with_prefix(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Return the tensors whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 def _predictor(content: Json, folder: str | Path, trust: tuple[str, ...]) -> Predictor:
@@ -359,7 +375,7 @@ def load_network(
     Raises:
         ValueError: if the tensors are those of another network.
     """
-    weights = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    weights = _with_prefix(tensors, prefix)
     blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
     if len(blocks) != model.depth:
         raise ValueError(f"depth {model.depth}, but weights of {len(blocks)} blocks")

@@ -101,9 +101,10 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     """Hyperparameters of all estimators: how sequences are read, and how networks are trained on them.
 
     Args:
-        model: best: keep what is best on validation: the average of the network and the best simple method,
-            if it has the better probabilities; else the network, if it is more than a standard error above
-            that method; else that method; network: train and keep the network alone.
+        model: best: keep what is best on validation: an average of two or three of the network and the two
+            best simple methods, if it has the best probabilities; else the network, if it is more than a
+            standard error above the best simple method; else that method; network: train and keep the
+            network alone.
         mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
         objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
             and masked are tried for symbols, masked for values and for labels of positions.

@@ -1,9 +1,9 @@
-"""Simple methods as candidates of ``fit``, and the predictor of the best one, alone or with a network.
+"""Simple methods as candidates of ``fit``, and predictors of one or of several, alone or with a network.
 
 They are scored on the same validation examples as networks. The setting of a method, the strength of
 regularisation or the depth of trees, is chosen there, and the chosen model is fitted again on all labelled
-examples, those of validation included. A network and a simple method err on different examples: their average
-may be better than both.
+examples, those of validation included. Models err on different examples, and their average may be better than
+each of them.
 """
 
 import time
@@ -199,42 +199,45 @@ def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:
 
 @dataclass(frozen=True)
 class AveragePredictor:
-    """A network and a simple method, whose probabilities or numbers are averaged with equal weights."""
+    """Several models, whose probabilities or numbers are averaged with equal weights."""
 
-    network: Predictor
-    simple: SimplePredictor
+    members: tuple[Predictor | SimplePredictor, ...]
 
     @property
     def form(self) -> SequenceSpec:
         """Form of the sequences."""
-        return self.network.form
+        return self.members[0].form
 
     @property
     def output(self) -> Output:
         """Kind of output."""
-        return self.network.output
+        return self.members[0].output
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
-        return (self.network.probabilities(data) + self.simple.probabilities(data)) / 2
+        return _mean([member.probabilities(data) for member in self.members])
 
     def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the probabilities (L, K) at the positions of every sequence."""
-        members = (self.network.position_probabilities(data), self.simple.position_probabilities(data))
-        return [(a + b) / 2 for a, b in zip(*members, strict=True)]
+        parts = [member.position_probabilities(data) for member in self.members]
+        return [_mean(of_sequence) for of_sequence in zip(*parts, strict=True)]
 
     def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
-        members = (self.network.outputs(inputs, mask), self.simple.outputs(inputs, mask))
-        return torch.stack(members).mean(0)
+        return torch.stack([member.outputs(inputs, mask) for member in self.members]).mean(0)
 
 
 Answering = Predictor | SimplePredictor | AveragePredictor
-"""What predicts: the network, a simple method, or both."""
+"""What predicts: the network, a simple method, or several of these."""
 
 
-def average_answers(network: Answers, simple: Answers) -> Answers:
-    """Return the answers of the average on the same examples, from the answers of both."""
-    y_true, of_network = network
-    _, of_simple = simple
-    return y_true, (of_network + of_simple) / 2
+def average_answers(parts: Sequence[Answers]) -> Answers:
+    """Return the answers of the average on the same examples, from the answers of its members."""
+    y_true = parts[0][0]
+    return y_true, _mean([outputs for _, outputs in parts])
+
+
+def _mean(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean of arrays of one shape."""
+    total: np.ndarray = sum(parts[1:], start=parts[0])
+    return total / len(parts)
