@@ -33,6 +33,8 @@ SEEDS = (0, 1, 2)
 METHODS = ("scratch", "SPT", "simple", "simple, all sequences", "fit")
 LONGER = "†"
 """Mark of fits with another time limit than the default one."""
+EARLIER = "‡"
+"""Mark of fits before averages of the two best simple methods were candidates."""
 DRAWS = 1000
 """Bootstrap resamples of the test sequences."""
 
@@ -149,8 +151,17 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
         cells = [_cell(values[name], best) for name in METHODS]
         if any(each.get("time_limit") for each in entries):
             cells[-1] += f" {LONGER}"
+        if any(measured_earlier(each) for each in entries):
+            cells[-1] += f" {EARLIER}"
         lines.append([data.name, f"{number:,}", *cells, str(len(entries))])
     return [*lines, *missing_rows(kept)]
+
+
+def measured_earlier(entry: Entry) -> bool:
+    """Return whether a fit had several simple methods to choose from, and only one average."""
+    names = [row["name"] for row in entry.get("leaderboard", [])]
+    averages = sum(name.startswith("average of ") for name in names)
+    return averages == 1 and len(names) > averages + 2  # besides the network and one method
 
 
 def missing_rows(kept: Mapping[str, Entry]) -> Table:

@@ -51,11 +51,12 @@ class PoolingStudy(TableStudy):
     kept_seeds = 5
 
     def rows(self, label: str) -> Iterator[TableRow]:
-        """Yield the Transformer with every pooling."""
-        settings = DEMO if self.scale == "small" else ()
-        for name, pooling in POOLINGS.items():
-            change = partial(with_settings, settings=(*settings, f'model.pooling="{pooling}"'))
-            yield TableRow(name, Attention(), "transformer-rotary", change=change)
+        """Yield the Transformer with every pooling; at the small scale trained briefly, then longer."""
+        small = self.scale == "small"
+        for suffix, settings in (("", DEMO), (", longer", ())) if small else (("", ()),):
+            for name, pooling in POOLINGS.items():
+                change = partial(with_settings, settings=(*settings, f'model.pooling="{pooling}"'))
+                yield TableRow(name + suffix, Attention(), "transformer-rotary", change=change)
 
 
 study = PoolingStudy
