@@ -22,6 +22,7 @@ from .style import (
     COLOURS,
     FAINT,
     INK,
+    LOOK,
     PAPER,
     SEED,
     Point,
@@ -48,8 +49,12 @@ POINTS = 400
 """Largest number of points drawn per measured curve."""
 MANY_ROWS = 16
 """Rows of a chart above which they are drawn closer together."""
+MOST_CONTRASTS = 8
+"""Contrasts of a picture of gains above which not all are drawn."""
 CLOSER = 0.6
 """Height of such a row, as a share of the usual one."""
+RANK = 0.17
+"""Width of a rank in a critical-difference diagram whose names need a wider figure, in inches."""
 ACROSS = 45
 """Number of letters that fit below an axis in one line."""
 Curve = dict[int, Point]
@@ -163,15 +168,19 @@ def _rows_height(rows: int, height: float) -> float:
 
 
 def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
-    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band."""
+    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band.
+
+    Of more than ``MOST_CONTRASTS`` those with the control of the first are drawn.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     rows = analysis.task.rows
-    contrasts = analysis.task.record.contrasts
+    every = analysis.task.record.contrasts
+    contrasts = [c for c in every if len(every) <= MOST_CONTRASTS or c[1] == every[0][1]]
     metric = analysis.metric
     with figure_settings(f"gain {title}"):
-        arms = _contrast_arms(analysis)
+        arms = _contrast_arms(analysis.task.columns, contrasts)
         labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
         columns = min(2, legend_columns([*labels, "one seed"], rows))
         if columns == 1:
@@ -185,9 +194,13 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         axes.grid(axis="x", zorder=0)
         axes.set_axisbelow(True)
         for at, found in enumerate(analysis.gains):
-            contrast, row = divmod(at, len(rows))
+            number, row = divmod(at, len(rows))
+            if every[number] not in contrasts:
+                continue
+            contrast = contrasts.index(every[number])
             height = row + (contrast - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
-            _gain(axes, found, height, curve_style(arms[contrast]), metric)
+            below = 0.09 if len(contrasts) == len(every) else 0.3 / len(contrasts)
+            _gain(axes, found, height, below, curve_style(arms[contrast]), metric)
         axes.locator_params(axis="x", nbins=6)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -205,17 +218,18 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         return to_svg(figure)
 
 
-def _contrast_arms(analysis: TaskAnalysis) -> list[int]:
+def _contrast_arms(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
     """Return an arm per contrast, for its colour: its control, or its treatment, if these are distinct."""
-    columns = analysis.task.columns
-    contrasts = analysis.task.record.contrasts
     for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
         if len(set(arms)) == len(arms):
             return [columns.index(arm) for arm in arms]
     return list(range(len(contrasts)))
 
 
-def _gain(axes: "Axes", found: Difference, height: float, style: dict[str, Any], metric: Metric) -> None:
+def _gain(
+    axes: "Axes", found: Difference, height: float, below: float, style: dict[str, Any], metric: Metric
+) -> None:
+    """Draw a mean difference with its interval, and its seeds a little below."""
     if found.estimate is None:
         return
     colour = style["color"]
@@ -226,7 +240,7 @@ def _gain(axes: "Axes", found: Difference, height: float, style: dict[str, Any],
         ends = [max(mean - half * metric.factor, low - high), min(mean + half * metric.factor, high - low)]
         axes.plot(ends, [height] * 2, color=colour, linewidth=1.8)
     dots = [value * metric.factor for value in found.values]
-    axes.plot(dots, [height + 0.09] * len(dots), **SEED, color=colour)
+    axes.plot(dots, [height + below] * len(dots), **SEED, color=colour)
     filled = colour if half is not None else "none"  # hollow: no interval
     axes.plot([mean], [height], marker=style["marker"], markersize=6, color=colour, markerfacecolor=filled)
 
@@ -264,7 +278,17 @@ def ladder(ranks: Ranks, title: str) -> str:
     with figure_settings(f"ranks {title}"):
         top = 0.75
         first = 0.45 + 0.14 * len(ranks.groups)
-        figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups))
+        words = [f"{row}  {rank:.2f}" for row, rank in ranks.sorted[:half]]
+        words += [f"{rank:.2f}  {row}" for row, rank in ranks.sorted[half:]]
+        look = LOOK.get()
+        sides = [1.1 * look.letter / 72 * max(map(len, side)) for side in (words[:half], words[half:])]
+        needed = sum(sides) + max(1.0, RANK * k)
+        fits = needed < look.width  # then the layout makes room for the names
+        width = look.width if fits else needed
+        figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups), width)
+        if not fits:
+            rank = (width - sum(sides)) / (1.12 * k - 1)  # inches
+            axes.set_xlim(1 - 0.06 * k - sides[0] / rank, 1.06 * k + sides[1] / rank)
         axes.set_axis_off()
         axes.plot([1, k], [0, 0], color=INK, linewidth=0.9)
         for place in range(1, k + 1):
@@ -272,14 +296,13 @@ def ladder(ranks: Ranks, title: str) -> str:
             axes.text(place, 0.16, str(place), ha="center", va="bottom", fontsize=8)
         axes.plot([1, 1 + ranks.critical], [top, top], color=INK, linewidth=1.8)
         axes.text(1, top + 0.08, f"critical difference {ranks.critical:.2f}", va="bottom", fontsize=8)
-        for at, (row, rank) in enumerate(ranks.sorted):
+        for at, (_, rank) in enumerate(ranks.sorted):
             left = at < half
             depth = -(first + 0.36 * (at if left else k - 1 - at))
             edge = 1 - 0.04 * k if left else k + 0.04 * k
             axes.plot([rank, rank, edge], [0, depth, depth], color=COLOURS[0], linewidth=0.9)
-            words = f"{row}  {rank:.2f}" if left else f"{rank:.2f}  {row}"
             gap = -0.02 * k if left else 0.02 * k
-            axes.text(edge + gap, depth, words, ha="right" if left else "left", va="center")
+            axes.text(edge + gap, depth, words[at], ha="right" if left else "left", va="center")
         for at, (low, high) in enumerate(ranks.groups):
             ends = ranks.sorted[low][1] - 0.02 * k, ranks.sorted[high][1] + 0.02 * k
             axes.plot(ends, [-0.18 - 0.14 * at] * 2, color=COLOURS[1], linewidth=3, solid_capstyle="butt")
