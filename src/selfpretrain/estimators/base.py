@@ -504,10 +504,9 @@ class SequenceEstimator(EstimatorSettings):
         ]
         ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
         kept = leaderboard.chosen(ranked)
-        average = isinstance(kept.model, AveragePredictor)
         members = kept.model.members if isinstance(kept.model, AveragePredictor) else (kept.model,)
         self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
-        self.averaged_ = average and self.predictor_ in members
+        self.averaged_ = 0 < len(self.simple_) < len(members)
         self.leaderboard_ = leaderboard.rows(ranked)
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:

@@ -287,8 +287,8 @@ def ladder(ranks: Ranks, title: str) -> str:
         width = look.width if fits else needed
         figure, axes = canvas(0.75 + 0.22 * (half + 3) + 0.05 * len(ranks.groups), width)
         if not fits:
-            rank = (width - sum(sides)) / (1.12 * k - 1)  # inches
-            axes.set_xlim(1 - 0.06 * k - sides[0] / rank, 1.06 * k + sides[1] / rank)
+            per_rank = (width - sum(sides)) / (1.12 * k - 1)  # inches
+            axes.set_xlim(1 - 0.06 * k - sides[0] / per_rank, 1.06 * k + sides[1] / per_rank)
         axes.set_axis_off()
         axes.plot([1, k], [0, 0], color=INK, linewidth=0.9)
         for place in range(1, k + 1):
