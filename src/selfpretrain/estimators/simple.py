@@ -215,12 +215,12 @@ class AveragePredictor:
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
-        return _mean([member.probabilities(data) for member in self.members])
+        return np.mean([member.probabilities(data) for member in self.members], axis=0)
 
     def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the probabilities (L, K) at the positions of every sequence."""
         parts = [member.position_probabilities(data) for member in self.members]
-        return [_mean(of_sequence) for of_sequence in zip(*parts, strict=True)]
+        return [np.mean(of_sequence, axis=0) for of_sequence in zip(*parts, strict=True)]
 
     def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
@@ -234,10 +234,4 @@ Answering = Predictor | SimplePredictor | AveragePredictor
 def average_answers(parts: Sequence[Answers]) -> Answers:
     """Return the answers of the average on the same examples, from the answers of its members."""
     y_true = parts[0][0]
-    return y_true, _mean([outputs for _, outputs in parts])
-
-
-def _mean(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the mean of arrays of one shape."""
-    total: np.ndarray = sum(parts[1:], start=parts[0])
-    return total / len(parts)
+    return y_true, np.mean([outputs for _, outputs in parts], axis=0)
