@@ -110,9 +110,7 @@ def average_of(members: Sequence[Candidate]) -> Candidate:
     *most, last = (each.name for each in members)
     return Candidate(
         f"average of {', '.join(most)} and {last}",
-        AveragePredictor(
-            tuple(each.model for each in members if not isinstance(each.model, AveragePredictor))
-        ),
+        AveragePredictor(tuple(each.model for each in members)),
         average_answers([each.answers for each in members]),
         sum(each.seconds for each in members),
         sum(each.parameters for each in members),

@@ -201,7 +201,7 @@ def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:
 class AveragePredictor:
     """Several models, whose probabilities or numbers are averaged with equal weights."""
 
-    members: tuple[Predictor | SimplePredictor, ...]
+    members: "tuple[Answering, ...]"
 
     @property
     def form(self) -> SequenceSpec:

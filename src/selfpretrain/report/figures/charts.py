@@ -193,14 +193,12 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
         axes.grid(axis="x", zorder=0)
         axes.set_axisbelow(True)
-        for at, found in enumerate(analysis.gains):
-            number, row = divmod(at, len(rows))
-            if every[number] not in contrasts:
-                continue
-            contrast = contrasts.index(every[number])
-            height = row + (contrast - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
-            below = 0.09 if len(contrasts) == len(every) else 0.3 / len(contrasts)
-            _gain(axes, found, height, below, curve_style(arms[contrast]), metric)
+        below = 0.09 if len(contrasts) == len(every) else 0.3 / len(contrasts)
+        for place, contrast in enumerate(contrasts):
+            first = every.index(contrast) * len(rows)
+            for row, found in enumerate(analysis.gains[first : first + len(rows)]):
+                height = row + (place - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
+                _gain(axes, found, height, below, curve_style(arms[place]), metric)
         axes.locator_params(axis="x", nbins=6)
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
