@@ -84,7 +84,7 @@ def tried(line: str, runs: Path) -> list[str]:
     workspace, asked = Workspace.of(started(line, runs), "cpu", "1"), recipe(line)
     begun, parts = time.process_time(), []
     for prefix in asked.prefixes():
-        run_stage(prefix, workspace, tested=False)
+        run_stage(prefix, workspace, tested=False, starts=True)
         parts.append(workspace.stage(prefix).read("result.json"))
     network = build_network(asked)
     network.load_state_dict(workspace.stage(asked).load(WEIGHTS)[0])

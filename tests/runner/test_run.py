@@ -23,6 +23,7 @@ from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Job, jobs, pending_jobs, read_costs, write_costs
 from selfpretrain.runner.run import JobQueue, _executor_name, run_experiment, run_recipes
+from selfpretrain.runner.stage import run as run_stage_by_stage
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
@@ -115,6 +116,16 @@ def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace
     run_recipes(more, workspace)
     assert pending_jobs(jobs(more, workspace), workspace) == []
     assert pretraining.has(WEIGHTS)
+
+
+def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experiment, workspace):
+    recipe = next(c for c in experiment.cells if c.column == "everything").recipe
+    run_stage_by_stage(recipe, workspace)
+    pretraining, finetuned = workspace.stage(recipe.upto(0)), workspace.stage(recipe)
+    pretraining.drop(WEIGHTS)  # as when another process restores it from kept results
+    finetuned.drop("result.json")
+    run_stage_by_stage(recipe, workspace)
+    assert pretraining.has(WEIGHTS) and finetuned.finished
 
 
 def test_only_runs_some_and_shows_the_rest_as_missing(experiment, workspace):
@@ -285,7 +296,7 @@ def chain(*names):
     model = Model(Attention(heads=2), width=8, depth=1)
     recipe = Recipe(toys.Majority(), model, (Stage(Classify(), Budget(steps=1)),))
     parts = [name.partition("<") for name in names]
-    return [Job(recipe, name, after or None, tested=True) for name, _, after in parts]
+    return [Job(recipe, name, after or None, tested=True, starts=False) for name, _, after in parts]
 
 
 def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):

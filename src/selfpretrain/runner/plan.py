@@ -33,6 +33,7 @@ class Job:
     name: str  # name of its folder
     after: str | None  # name of the stage whose weights it starts from
     tested: bool  # whether it is scored on the test split
+    starts: bool  # whether another stage starts from its weights
 
     @property
     def title(self) -> str:
@@ -54,10 +55,11 @@ def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -
         before = None
         for prefix in recipe.prefixes():
             name = workspace.stage(prefix).name
-            last = tested and len(prefix.stages) == len(recipe.stages)
-            jobs_by_name[name] = Job(
-                prefix, name, before, last or (name in jobs_by_name and jobs_by_name[name].tested)
-            )
+            last = len(prefix.stages) == len(recipe.stages)
+            job = Job(prefix, name, before, tested=tested and last, starts=not last)
+            if known := jobs_by_name.get(name):
+                job = replace(job, tested=job.tested or known.tested, starts=job.starts or known.starts)
+            jobs_by_name[name] = job
             before = name
     return list(jobs_by_name.values())
 

@@ -13,9 +13,7 @@ from ..system.progress import show_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
-from ..training.run_dir import WEIGHTS
 from ..training.trainer import Stop
-from .archive import RESTORED
 from .executors.base import Ended, Executor
 from .experiment import Experiment
 from .experiment_dir import ExperimentFolder
@@ -93,7 +91,6 @@ def detach(
     recipes = [cell.recipe for cell in experiment.select_cells(only)]
     folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
     pending = pending_jobs(jobs(recipes, workspace), workspace)
-    _forget_results_without_weights(pending, workspace)
     kind = find("executors", "serial" if workspace.executor == "auto" else workspace.executor)
     return kind.detach(pending, workspace)
 
@@ -117,7 +114,6 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
         if job.recipe.task_of(job.recipe.last).stub:
             raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
     check_recipes(job.recipe for job in pending)
-    _forget_results_without_weights(pending, workspace)
     # Costs are for the display and for the order of parallel stages; counting FLOPs takes a while.
     serial = workspace.workers == 1 and workspace.executor in ("auto", "serial")
     costs = {} if workspace.quiet and serial else {job.name: estimate(job).flops for job in pending}
@@ -139,14 +135,6 @@ def _executor_name(pending: list[Job], costs: dict[str, float], workspace: Works
         STAGE_OVERHEAD + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in pending
     )
     return "processes" if seconds > WORKER_START * workspace.workers else "serial"
-
-
-def _forget_results_without_weights(pending: list[Job], workspace: Workspace) -> None:
-    """Drop results that lack weights, so that stages that others start from are trained again."""
-    for folder in (workspace.stage_dir(job.name) for job in pending):
-        if distributed.is_main() and folder.finished and not folder.has(WEIGHTS):
-            folder.drop("result.json")
-            folder.drop(RESTORED)
 
 
 class JobQueue:

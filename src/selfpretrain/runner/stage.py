@@ -34,6 +34,7 @@ from ..training.run_dir import (
 )
 from ..training.trainer import State, Trainer, TrainerInputs
 from ..training.transfer import TransferResult, freeze, transfer_weights
+from .archive import RESTORED
 from .plan import Job, read_result
 from .workspace import Workspace, never
 
@@ -48,15 +49,17 @@ MACHINE_PARTS = ("results", "data", "source")
 def run(recipe: Recipe, workspace: Workspace) -> Path:
     """Run all stages of a recipe that are not on disk yet, and return the folder of the last, tested one."""
     for i, prefix in enumerate(recipe.prefixes()):
-        run_stage(prefix, workspace, tested=i == len(recipe.stages) - 1)
+        last = i == len(recipe.stages) - 1
+        run_stage(prefix, workspace, tested=last, starts=not last)
     return workspace.stage(recipe).path
 
 
-def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
+def run_stage(recipe: Recipe, workspace: Workspace, tested: bool, starts: bool) -> None:
     """Run the last stage of a recipe unless it is on disk; its earlier stages must be.
 
     Args:
         tested: whether to score the test split, once, after training.
+        starts: whether another stage starts from its weights; a result without them is trained again.
 
     Raises:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
@@ -66,7 +69,7 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
     result = None
     reused = False
     while result is None:  # None: another machine took over; wait for it, then read its result
-        with _attempt(stage, workspace, tested) as attempt:
+        with _attempt(stage, workspace, lambda: is_complete(stage, tested, starts)) as attempt:
             emit(Event("start", stage.name))
             reused = attempt is None
             result = (
@@ -76,20 +79,25 @@ def run_stage(recipe: Recipe, workspace: Workspace, tested: bool) -> None:
 
 
 @contextlib.contextmanager
-def _attempt(stage: RunDir, workspace: Workspace, tested: bool) -> Iterator[RunDir | None]:
+def _attempt(stage: RunDir, workspace: Workspace, done: Callable[[], bool]) -> Iterator[RunDir | None]:
     """Yield the folder to train in, the same for all processes of torchrun; None if the stage is complete."""
     if not distributed.is_main():
         (path,) = distributed.broadcast([""])
         yield RunDir(Path(path)) if path else None
         return
-    with stage.attempt(lambda: is_complete(stage, tested), workspace.stop) as own:
+    with stage.attempt(done, workspace.stop) as own:
         distributed.broadcast([str(own.path) if own else ""])
         yield own
 
 
-def is_complete(stage: RunDir, tested: bool) -> bool:
-    """Return whether a stage has finished and, if required, been tested."""
-    return stage.finished and (not tested or "test" in stage.read(RESULT).get("scores", {}))
+def is_complete(stage: RunDir, tested: bool, starts: bool) -> bool:
+    """Return whether a stage has finished, with the test scores and the weights that are required.
+
+    Results from an archive have no weights.
+    """
+    if not stage.finished or (starts and not stage.has(WEIGHTS)):
+        return False
+    return not tested or "test" in stage.read(RESULT).get("scores", {})
 
 
 def _run_attempt(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
@@ -118,7 +126,10 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
 
 
 def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json:
-    trained = distributed.any_process(attempt.finished)
+    if distributed.is_main() and attempt.finished and not attempt.has(WEIGHTS):
+        attempt.drop(RESULT)
+        attempt.drop(RESTORED)
+    trained = distributed.any_process(distributed.is_main() and attempt.finished)
     result = read_result(recipe, attempt) if trained else _train(recipe, workspace, attempt)
     if tested and "test" not in result["scores"]:
         _test(recipe, workspace, attempt, result)
@@ -254,7 +265,7 @@ class RemoteStage:
             with catch_signals() as stop_requested:
                 self._check()
                 workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
-                run_stage(self.job.recipe, workspace, self.job.tested)
+                run_stage(self.job.recipe, workspace, self.job.tested, self.job.starts)
         except Interrupted as error:
             return "stopped", str(error)
         except SelfPretrainError as error:

@@ -167,7 +167,7 @@ def _die_with_parent() -> None:
 
 def _run_job(job: Job, workspace: Workspace) -> None:
     with listen(_worker["events"].put):
-        run_stage(job.recipe, replace(workspace, stop=_worker["stop"].is_set), job.tested)
+        run_stage(job.recipe, replace(workspace, stop=_worker["stop"].is_set), job.tested, job.starts)
 
 
 executor = Processes

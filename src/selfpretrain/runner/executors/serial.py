@@ -23,7 +23,7 @@ class Serial(Executor):
         if job is None:
             return []
         try:
-            run_stage(job.recipe, self.workspace, job.tested)
+            run_stage(job.recipe, self.workspace, job.tested, job.starts)
         except Interrupted as error:
             return [Ended(job, "stopped", error)]
         except SelfPretrainError as error:
