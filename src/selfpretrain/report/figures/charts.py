@@ -7,7 +7,7 @@ Learning curves are pretraining losses and validation scores against the compute
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -172,9 +172,6 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
 
     Of more than ``MOST_CONTRASTS`` those with the control of the first are drawn.
     """
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     rows = analysis.task.rows
     every = analysis.task.record.contrasts
     contrasts = [c for c in every if len(every) <= MOST_CONTRASTS or c[1] == every[0][1]]
@@ -204,16 +201,22 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
         axes.set_xlabel(f"difference in test {unit}")
-        handles: list[Any] = [
-            Line2D([], [], **curve_style(arm) | {"linestyle": "-", "linewidth": None}, label=label)
-            for label, arm in dict(zip(labels, arms, strict=True)).items()
-        ]
-        handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
-        axes.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2
-        )
+        _legend_of_gains(axes, dict(zip(labels, arms, strict=True)), columns)
         axes.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=7 + 12.5 * lines)
         return to_svg(figure)
+
+
+def _legend_of_gains(axes: Any, arms: Mapping[str, int], columns: int) -> None:
+    """Put a legend above the axes: a line per contrast, a dot of a seed, the tie band."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Line2D([], [], **curve_style(arm) | {"linestyle": "-", "linewidth": None}, label=label)
+        for label, arm in arms.items()
+    ]
+    handles += [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
 
 
 def _contrast_arms(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
