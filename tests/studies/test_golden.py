@@ -1,6 +1,6 @@
 """What the studies plan at the small scale is what was measured: cells in their order, and stages by name.
 
-python tests/studies/test_golden.py    writes the golden file again
+python tests/studies/test_golden.py    writes the golden file again, where the data of all tasks are
 """
 
 import functools
@@ -18,6 +18,7 @@ from selfpretrain.studies.base import SHIPPED
 RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
+DATA = Path(os.environ.get("SPT_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NAMES = [name for name in registry.names("studies") if name != "compare"]
 LONG = {
     "amos-figure-3",
@@ -82,14 +83,20 @@ def test_every_planned_stage_ships_and_no_other(name, here):
     assert found == planned(name)[1]
 
 
+def absent():
+    """The tasks whose data are not here."""
+    return [task for task, folder in FOLDERS.items() if not (DATA / folder).exists()]
+
+
 @pytest.fixture
 def here(monkeypatch, tmp_path):
     """Whether a line is about data that can be had here."""
-    data = Path(os.environ.get("SPT_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    monkeypatch.setenv("SPT_DATA", os.pathsep.join([os.environ.get("SPT_DATA", str(tmp_path)), str(data)]))
-    absent = [task for task, folder in FOLDERS.items() if not (data / folder).exists()]
-    return lambda line: not any(task in line for task in absent)
+    monkeypatch.setenv("SPT_DATA", os.pathsep.join([os.environ.get("SPT_DATA", str(tmp_path)), str(DATA)]))
+    return lambda line: not any(task in line for task in absent())
 
 
 if __name__ == "__main__":
+    if absent():
+        raise SystemExit(f"the cells of {', '.join(absent())} would be lost: set SPT_TEST_DATA to their data")
+    os.environ["SPT_DATA"] = os.pathsep.join([os.environ.get("SPT_DATA", ""), str(DATA)])
     GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")
