@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.data.spec import Values
 from selfpretrain.objectives.diffusion import Diffusion
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.objectives.replaced import Replaced
+from selfpretrain.objectives.replaced import Replaced, bigram_samples
 from selfpretrain.objectives.spans import Spans
 
 TASK = toys.Majority(length=400, shortest=200, examples=200)
@@ -38,7 +39,8 @@ def test_masks_and_replacements_are_what_they_were():
         (drawn(Masked()).masked, "7ed4705490bf3f3e"),
         (drawn(Diffusion()).masked, "074db38d57e102da"),
         (drawn(Spans()).masked, "0765de92384d29b4"),
-        (drawn(Replaced()).labels, "c252f6df623953f7"),
+        (drawn(Replaced()).labels, "5a96ef6ba0e04748"),
+        (drawn(Replaced(generator="place")).labels, "c252f6df623953f7"),
     ):
         assert hashlib.sha256(drawing.numpy().tobytes()).hexdigest()[:16] == golden
 
@@ -99,8 +101,18 @@ def test_stretches_too_short_for_their_share_are_refused():
         with_setting(Spans(), "rate", "0.9")
 
 
-def test_replacements_are_inputs_of_other_sequences_at_their_places():
+def test_replacements_of_tokens_follow_the_same_token_somewhere_in_the_batch():
     targets = drawn(Replaced(0.3))
+    after, real = targets.batch.inputs, BATCH.real()
+    changed = after != BATCH.inputs
+    assert torch.equal(targets.labels[..., 0].bool(), changed) and not (changed & ~real).any()
+    assert torch.equal(targets.loss_mask, real) and int(targets.size) == int(real.sum())
+    before = torch.cat([torch.full_like(after[:, :1], -1), BATCH.inputs[:, :-1]], 1)
+    assert set(pairs(before, after, changed)) <= set(pairs(before, BATCH.inputs, real))
+
+
+def test_replacements_are_inputs_of_other_sequences_at_their_places():
+    targets = drawn(Replaced(0.3, "place"))
     after, real = targets.batch.inputs, BATCH.real()
     changed = after != BATCH.inputs
     assert torch.equal(targets.labels[..., 0].bool(), changed) and not (changed & ~real).any()
@@ -113,7 +125,23 @@ def test_replacements_are_inputs_of_other_sequences_at_their_places():
     differ = (BATCH.inputs != BATCH.inputs.roll(shift, 0)) & real & real.roll(shift, 0)
     share = float(changed.sum() / differ.sum())
     assert abs(share - 0.3) < 4 * math.sqrt(0.3 * 0.7 / int(differ.sum()))
-    assert torch.equal(targets.loss_mask, real) and int(targets.size) == int(real.sum())
+
+
+def test_the_bigram_generator_has_the_frequencies_of_pairs():
+    real = BATCH.real()
+    samples = bigram_samples(BATCH.inputs, real, generator("samples"))
+    assert torch.equal(samples[~real], BATCH.inputs[~real])
+    before = torch.cat([torch.full_like(samples[:, :1], -1), BATCH.inputs[:, :-1]], 1)
+    of_batch, of_samples = (pairs(before, tokens, real) for tokens in (BATCH.inputs, samples))
+    follows = Counter(a for a, _ in of_batch.elements())
+    for (a, b), count in of_batch.items():
+        share = count / follows[a]
+        error = math.sqrt(share * (1 - share) / follows[a])
+        assert abs(of_samples[a, b] / follows[a] - share) <= 5 * error
+
+
+def pairs(before, tokens, where):
+    return Counter(zip(before[where].tolist(), tokens[where].tolist(), strict=True))
 
 
 def test_values_are_replaced_in_all_channels_together():
@@ -124,7 +152,7 @@ def test_values_are_replaced_in_all_channels_together():
     assert torch.equal(targets.labels[..., 0].bool(), changed.any(2))
 
 
-def test_a_sequence_alone_has_nothing_to_be_replaced_with():
-    alone = TASK.load("train").batch(torch.arange(1))
-    targets = Replaced().make_targets(alone, TASK.form, generator("masks"))
+def test_values_of_a_sequence_alone_have_nothing_to_be_replaced_with():
+    alone = channel_batch(1)
+    targets = Replaced().make_targets(alone, CHANNELS, generator("masks"))
     assert torch.equal(targets.batch.inputs, alone.inputs) and not targets.labels.any()
