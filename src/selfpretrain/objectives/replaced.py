@@ -1,8 +1,8 @@
 """Replaced tokens: say of every position whether its input was exchanged for another one.
 
 Every real position is chosen with probability ``rate``, and its input is exchanged. With ``generator``
-"bigram", the replacement of a token is drawn from the bigram model of the batch: a token that follows the
-same token somewhere in it. With "place", and for values, it is what another sequence has at that position.
+"place", and for values, the replacement is what another sequence has at that position. With "bigram", that of
+a token is drawn from the bigram model of the batch: a token that follows the same token somewhere in it.
 Where the replacement is equal, or there is none, nothing is replaced. The loss is the cross-entropy of two
 classes at all real positions.
 
@@ -33,7 +33,7 @@ class Replaced(Denoise):
     sees_answers: ClassVar[bool] = True
 
     rate: Share = 0.15  # probability of choosing a position
-    generator: Literal["bigram", "place"] = "bigram"  # of the replacements of tokens
+    generator: Literal["place", "bigram"] = "place"  # of the replacements of tokens
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """Return a linear head with two outputs at every position."""
