@@ -13,6 +13,7 @@ import toys
 from selfpretrain.config import with_setting
 from selfpretrain.data.dataset import Batch, generator
 from selfpretrain.data.spec import Values
+from selfpretrain.errors import SpecError
 from selfpretrain.objectives.diffusion import Diffusion
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.replaced import Replaced, bigram_samples
@@ -138,6 +139,11 @@ def test_the_bigram_generator_has_the_frequencies_of_pairs():
         share = count / follows[a]
         error = math.sqrt(share * (1 - share) / follows[a])
         assert abs(of_samples[a, b] / follows[a] - share) <= 5 * error
+
+
+def test_a_bigram_model_of_values_is_refused():
+    with pytest.raises(SpecError, match="use generator=place"):
+        Replaced(generator="bigram").head(CHANNELS, 8, "mean")
 
 
 def pairs(before, tokens, where):

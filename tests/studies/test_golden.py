@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from selfpretrain import registry
+from selfpretrain.data.paths import folders
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
@@ -98,5 +99,5 @@ def here(monkeypatch, tmp_path):
 if __name__ == "__main__":
     if absent():
         raise SystemExit(f"the cells of {', '.join(absent())} would be lost: set SPT_TEST_DATA to their data")
-    os.environ["SPT_DATA"] = os.pathsep.join([os.environ.get("SPT_DATA", ""), str(DATA)])
+    os.environ["SPT_DATA"] = os.pathsep.join(map(str, [*folders(), DATA]))
     GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")

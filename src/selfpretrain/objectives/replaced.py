@@ -1,8 +1,8 @@
 """Replaced tokens: say of every position whether its input was exchanged for another one.
 
 Every real position is chosen with probability ``rate``, and its input is exchanged. With ``generator``
-"place", and for values, the replacement is what another sequence has at that position. With "bigram", that of
-a token is drawn from the bigram model of the batch: a token that follows the same token somewhere in it.
+"place" the replacement is what another sequence has at that position. With "bigram", which is for tokens, it
+is drawn from the bigram model of the batch: a token that follows the same token somewhere in it.
 Where the replacement is equal, or there is none, nothing is replaced. The loss is the cross-entropy of two
 classes at all real positions.
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ..config import Share, spec
 from ..data.dataset import Batch, to_device
 from ..data.spec import SequenceSpec, Tokens
+from ..errors import SpecError
 from .base import Denoise, ObjectiveBatch
 from .common.heads import PerPosition, Pooling
 from .common.reconstruction import at_least_one
@@ -33,21 +34,28 @@ class Replaced(Denoise):
     sees_answers: ClassVar[bool] = True
 
     rate: Share = 0.15  # probability of choosing a position
-    generator: Literal["place", "bigram"] = "place"  # of the replacements of tokens
+    generator: Literal["place", "bigram"] = "place"  # of the replacements
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """Return a linear head with two outputs at every position."""
+        """Return a linear head with two outputs at every position.
+
+        Raises:
+            SpecError: if values are to be replaced by a bigram model, which is one of tokens.
+        """
+        if self.generator == "bigram" and not isinstance(form.signal, Tokens):
+            raise SpecError("a bigram model generates tokens, and this task has values; use generator=place")
         return PerPosition(width, 2)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with some inputs replaced, and whether each was, drawn on the CPU."""
         real = batch.real()
         chosen = at_least_one(torch.rand(real.shape, generator=random), self.rate, real)
-        if isinstance(form.signal, Tokens) and self.generator == "bigram":
+        if self.generator == "bigram":
             others = bigram_samples(batch.inputs, real, random)
         else:
             shift = int(torch.randint(1, max(2, len(real)), (), generator=random))
-            others, chosen = batch.inputs.roll(shift, 0), chosen & real.roll(shift, 0)
+            others = batch.inputs.roll(shift, 0)
+            chosen = chosen & real.roll(shift, 0)
         chosen = to_device(chosen, batch.inputs.device)
         chosen = chosen.view(*chosen.shape, *[1] * (batch.inputs.ndim - 2))
         inputs = torch.where(chosen, others, batch.inputs)
