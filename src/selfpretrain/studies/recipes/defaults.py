@@ -54,7 +54,7 @@ DEMO = (
 """Settings of ``spt compare`` without a task: minutes on two cores, and a gain that is clear with few seeds.
 
 Chosen on validation with seeds that no report uses, see docs/miniatures.md. The budget is short on purpose:
-compute-matched scratch is still at chance level, and more supervised steps narrow the gap.
+compute-matched scratch is still at chance level, which it leaves in some seeds with more supervised steps.
 """
 
 
