@@ -226,12 +226,12 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
     monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: seconds)
     rows = list(np.random.RandomState(0).randn(3000, longest).astype(np.float32))
     model = SequenceClassifier(mixer=mixer, time_limit=60)
-    (recipe,) = model._recipes(model._as_task(rows, [0, 1] * 1500))
+    (recipe,) = model._recipes(model._as_task(rows, [0, 1] * 1500), 3600.0)
     assert (recipe.model.width, recipe.model.depth) == size
     assert recipe.last.optim.lr == pytest.approx((4e-3 if mixer == "s4d" else 2e-3) * 64 / size[0])
     fixed = SequenceClassifier(mixer=mixer, time_limit=60, width=64)
     fixed.set_classes(recipe.task.form)
-    assert fixed._recipes(recipe.task)[0].model.width == 64
+    assert fixed._recipes(recipe.task, 3600.0)[0].model.width == 64
 
 
 def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):

@@ -4,6 +4,7 @@ import copy
 import json
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,16 +17,20 @@ from selfpretrain import (
     SequencePretrainer,
     SequenceRegressor,
 )
+from selfpretrain.data.spec import Reals
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search
+from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
-from selfpretrain.estimators.simple import AveragePredictor, SimplePredictor, average_answers
+from selfpretrain.estimators.settings import has_val
+from selfpretrain.estimators.simple import AveragePredictor, SimpleMethods, SimplePredictor, average_answers
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
+from selfpretrain.tasks.procedural import Procedural
 from selfpretrain.tasks.simple.models import LinearModel
 from selfpretrain.tasks.simple.symbols import Ends, NGrams, Windows
 from selfpretrain.training import cost
@@ -425,3 +430,85 @@ def test_pretraining_alone_has_no_leaderboard():
     model = SequencePretrainer(scale="smoke").fit(WORDS)
     assert model.leaderboard_ == [] and model.kept_ == ""
     assert model.transform(WORDS[:3]).shape == (3, 16)
+
+
+def regression_candidate(model, errors, y):
+    return leaderboard.Candidate("", model, (y, y + errors), 1.0, 1)
+
+
+def test_a_better_regression_is_kept_where_most_values_are_equal(small):
+    y = np.zeros(60)
+    y[:3] = (1.0, 2.0, 3.0)  # resamples without them have no variance of their own
+    form = replace(small.predictor_.form, target=Reals())
+    network = replace(small.predictor_, form=form)
+    simple = SimplePredictor(form, Ends(), LinearModel(np.zeros((1, 1)), np.zeros(1)))
+    order = [
+        regression_candidate(network, np.full(60, 0.01), y),
+        regression_candidate(simple, np.full(60, 0.7), y),
+    ]
+    assert leaderboard.chosen(order).model is network
+    row, _ = leaderboard.rows(order)
+    assert np.isfinite([row["low"], row["high"]]).all()
+
+
+def test_groups_are_resampled_as_a_whole(small):
+    y = np.arange(200) % 2
+    groups = np.arange(200) // 20
+    network = small.predictor_
+    simple = SimplePredictor(network.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
+    # The network is better in one group of ten, by all of its examples.
+    of_both = np.eye(2)[np.where(groups < 5, y, 1 - y)], np.eye(2)[np.where(groups < 4, y, 1 - y)]
+    order = [
+        leaderboard.Candidate("", model, (y, outputs), 1.0, 1)
+        for model, outputs in zip((network, simple), of_both, strict=True)
+    ]
+    assert leaderboard.chosen(order).model is network
+    assert leaderboard.chosen(order, groups).model is simple
+    narrow, wide = (leaderboard.rows(order, given)[0] for given in (None, groups))
+    assert wide["high"] - wide["low"] > 2 * (narrow["high"] - narrow["low"])
+
+
+def test_one_seed_is_drawn_for_all_trials_of_a_fit():
+    model = SequenceClassifier(**QUICK, random_state=None).fit(WORDS, GENUS)
+    variants = [model.with_variant(variant) for variant in model.variants(model.task_)]
+    assert {each.recipe(model.task_).seed for each in variants} == {model.seed_} and len(variants) > 1
+    first = model.seed_
+    assert model.fit(WORDS, GENUS).seed_ != first
+
+
+def test_only_what_was_not_trained_on_calibrates():
+    few = SequenceClassifier(**QUICK, model="network", calibrate=True).fit(WORDS[:18], GENUS[:18])
+    assert few.predictor_.temperature == 1.0
+    with pytest.warns(UserWarning, match="calibrate scales the network alone"):
+        many = SequenceClassifier(**QUICK, calibrate=True).fit(WORDS, GENUS)
+    assert many.simple_ and many.predictor_.temperature != 1.0
+
+
+def test_a_simple_method_that_takes_too_long_is_given_up(kept):
+    data = kept._to_dataset(WORDS)
+    labelled = replace(data, targets=torch.from_numpy(np.unique(GENUS, return_inverse=True)[1]))
+    folds = [(labelled.take(torch.arange(100)), labelled.take(torch.arange(100, 240)))]
+    quality = partial(leaderboard.quality, "softmax")
+    methods = SimpleMethods(kept.predictor_.form, folds, labelled, leaderboard.answers, quality)
+    now = time.monotonic()
+    assert methods.candidates(labelled, now + 60, now + 60)
+    assert methods.candidates(labelled, now + 60, now) == []
+
+
+def test_copies_of_a_sequence_are_in_one_split_and_in_one_fold():
+    rows, y = WORDS[:60] * 5, GENUS[:60] * 5
+    model = SequenceClassifier()  # it holds the data
+    task = model._as_task(rows, y)
+    data = task.data()
+    digests = np.array(data.whole.digests())
+    three = with_test_split(task, 0).data()
+    for divided in (data, three, *fold_data(data, 0)):
+        parts = [set(digests[divided.split == part]) for part in (0, 1, 2)]
+        assert parts[0] and parts[1]
+        assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+    few = model._as_task(["abab", "baba"] * 50, ["f", "m"] * 50)
+    assert {0, 1} == set(few.data().split.tolist())  # nothing else is left
+
+
+def test_a_task_with_as_many_sequences_in_val_as_in_train_has_a_val_split():
+    assert has_val(Procedural(train=30, val=30))

@@ -25,6 +25,7 @@ from ..data.dataset import SequenceDataset
 from ..data.labels import is_missing
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
+from ..data.splits import ENOUGH_GROUPS
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, StageFailed
 from ..registry import name_of
@@ -41,11 +42,11 @@ from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import export, inputs, leaderboard, occlusion, persistence
-from .in_memory import Annotations, InMemoryTask, facts, in_memory_task, with_test_split
+from .in_memory import Annotations, InMemoryTask, copies_together, facts, in_memory_task, with_test_split
 from .inputs import Alphabet, Sequences, embed_unseen
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
-from .search import Search, fold_data
+from .search import USED, Search, fold_data
 from .settings import MINUTES, EstimatorSettings, check_settings, has_val, with_half_batch
 from .simple import (
     Answering,
@@ -58,6 +59,8 @@ from .simple import (
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
+SIMPLE_ENDS = 0.4
+"""Share of a time limit after which a simple method that was begun is given up."""
 
 E = TypeVar("E", bound="SequenceEstimator")
 
@@ -104,6 +107,7 @@ class SequenceEstimator(EstimatorSettings):
             X_unlabelled: more sequences without labels, for pretraining only.
         """
         check_settings(self.get_params(deep=False))
+        self.seed_ = self._draw_seed()
         self._train(self._as_task(X, y, groups, sample_weight, X_unlabelled))
         return self
 
@@ -121,15 +125,16 @@ class SequenceEstimator(EstimatorSettings):
                 needs.
         """
         check_settings(self.get_params(deep=False))
-        reader = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
-        task = self.task_ if X is None else reader._as_task(X, y, groups)
-        task = with_test_split(task, self._seed())
-        arms = self._arms(task, small_arms)
+        other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
+        other.seed_ = self._draw_seed()
+        task = self.task_ if X is None else other._as_task(X, y, groups)
+        task = with_test_split(task, other.seed_)
+        arms = other._arms(task, small_arms)
         arms = replace(
             arms,
-            pretrain=self._fit_to_data(arms.pretrain, task),
-            finetune=self._fit_to_data(arms.finetune, task),
-            scratch=self._fit_to_data(arms.scratch, task),
+            pretrain=other._fit_to_data(arms.pretrain, task),
+            finetune=other._fit_to_data(arms.finetune, task),
+            scratch=other._fit_to_data(arms.scratch, task),
         )
         most, looks = parse_seeds(seeds)
         return run_request(Request(Compare(task, (arms,), most), looks=looks), self._workspace())
@@ -291,8 +296,9 @@ class SequenceEstimator(EstimatorSettings):
         if not isinstance(form.target, Reals):
             self.classes_ = np.array(form.target.names)
 
-    def _adjust(self, task: Task) -> None:
-        """Adjust the predictor after training, e.g. calibrate it on the val split."""
+    def _adjust(self, task: Task) -> bool:
+        """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
+        return False
 
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
@@ -390,6 +396,8 @@ class SequenceEstimator(EstimatorSettings):
     def _training_data(self, found: Sequences, target: Target, annotations: Annotations) -> StoredDataset:
         """Return sequences with their annotations, split into train and val, with the statistics of train."""
         split = annotations.divided(self.validation_fraction, self._seed())
+        if annotations.groups is None:
+            split = copies_together(split, found.dataset(annotations.targets))
         train = split == 0
         signal: Signal
         if self.alphabet_ is None:
@@ -413,11 +421,11 @@ class SequenceEstimator(EstimatorSettings):
 
     def _train(self, task: Task) -> None:
         start = time.monotonic()
-        seconds = 60 * (self.time_limit or MINUTES)
+        seconds = 60.0 * (self.time_limit or MINUTES)
         workspace = self._workspace()
         held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
         folds: list[Task] = [*map(in_memory_task, held)] or [task]
-        simple = self._simple_candidates(task, folds, start + SIMPLE * seconds)
+        simple = self._simple_candidates(task, folds, start, seconds)
         trials: list[Json] = []
         if self._searches(task):
             search = Search(self, task, workspace, self._run, seconds, start + seconds, folds)
@@ -428,18 +436,30 @@ class SequenceEstimator(EstimatorSettings):
             answers: Answers | None = found.answers
             took = found.seconds
         else:
-            answers, took = self._train_once(task)
+            elapsed = time.monotonic() - start
+            # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
+            left = seconds if elapsed < (1 - USED) * seconds else seconds - elapsed
+            answers, took = self._train_once(task, left)
         self.trials_ = trials
         self._embed_unseen(task)
-        self._adjust(task)
+        adjusted = self._adjust(task)
+        if adjusted:
+            answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
         if answers is not None:
-            self._keep_best(answers, took, simple)
+            self._keep_best(answers, took, simple, _val_groups(folds))
+        if adjusted and self.simple_:
+            said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
+            warnings.warn(said, stacklevel=3)  # the caller of fit
 
-    def _train_once(self, task: Task) -> tuple[Answers | None, float]:
-        """Train the first setting, and return its answers on validation, if any, and the seconds it took."""
+    def _train_once(self, task: Task, seconds: float) -> tuple[Answers | None, float]:
+        """Train the first setting, and return its answers on validation, if any, and the seconds it took.
+
+        Args:
+            seconds: what is left of the time limit.
+        """
         start = time.monotonic()
         workspace = self._workspace()
-        recipes = self._run(self._recipes(task))
+        recipes = self._run(self._recipes(task, max(1.0, seconds)))
         finished = InFolders(workspace)
         networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
         self.set_networks(task, recipes, networks)
@@ -471,8 +491,14 @@ class SequenceEstimator(EstimatorSettings):
         one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
         return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
 
-    def _simple_candidates(self, task: Task, folds: Sequence[Task], until: float) -> list[SimpleCandidate]:
-        """Fit the simple methods that suit the task, unless the network is kept in any case."""
+    def _simple_candidates(
+        self, task: Task, folds: Sequence[Task], start: float, seconds: float
+    ) -> list[SimpleCandidate]:
+        """Fit the simple methods that suit the task, unless the network is kept in any case.
+
+        Args:
+            seconds: time limit of the whole fit, which began at ``start``.
+        """
         skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
         if skipped or not has_val(task):
             return []
@@ -488,9 +514,11 @@ class SequenceEstimator(EstimatorSettings):
             data = task.data()
             rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
             whole = data.whole.take(torch.from_numpy(rows))
-        return fitting.candidates(whole, until)
+        return fitting.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
 
-    def _keep_best(self, answers: Answers, seconds: float, simple: list[SimpleCandidate]) -> None:
+    def _keep_best(
+        self, answers: Answers, seconds: float, simple: list[SimpleCandidate], groups: np.ndarray | None
+    ) -> None:
         """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``."""
         parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
         objective = self.recipes_[0].stages[0].objective
@@ -503,11 +531,11 @@ class SequenceEstimator(EstimatorSettings):
             for c in simple
         ]
         ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
-        kept = leaderboard.chosen(ranked)
+        kept = leaderboard.chosen(ranked, groups)
         members = kept.model.members if isinstance(kept.model, AveragePredictor) else (kept.model,)
         self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
         self.averaged_ = 0 < len(self.simple_) < len(members)
-        self.leaderboard_ = leaderboard.rows(ranked)
+        self.leaderboard_ = leaderboard.rows(ranked, groups)
         self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
         if self.verbose:
             write_line(leaderboard.text(self.leaderboard_, kept.name))
@@ -542,6 +570,13 @@ class SequenceEstimator(EstimatorSettings):
 
 def _labelled(examples: SequenceDataset) -> SequenceDataset:
     return examples.take(examples.labelled.nonzero()[:, 0])
+
+
+def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
+    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
+    found = [_labelled(fold.load("val")).groups for fold in folds]
+    given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
+    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
 
 
 def refuse_missing(y: Any, estimator: str) -> None:

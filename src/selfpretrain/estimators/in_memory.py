@@ -16,7 +16,7 @@ from ..config import spec
 from ..data.dataset import SequenceDataset
 from ..data.moments import clip_tokens
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split
-from ..data.splits import split_rows
+from ..data.splits import split_rows, strata_of
 from ..data.store import StoredDataset
 from ..errors import DataError
 from ..registry import name_of
@@ -117,6 +117,8 @@ def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
     groups = None if whole.groups is None else whole.groups.numpy()
     split = np.zeros(len(held.split), dtype=np.int64)
     split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
+    if groups is None:
+        split = copies_together(split, whole)
     if not {0, 1, 2} <= set(split[rows].tolist()):
         raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
     if groups is not None:
@@ -241,6 +243,26 @@ class Annotations:
         )
         split[rows[next(splitter.split(rows, classes))[1]]] = 1
         return split
+
+
+def copies_together(parts: np.ndarray, examples: SequenceDataset) -> np.ndarray:
+    """Return the part (n,) of every example, where labelled copies of a sequence are in that of the first.
+
+    Otherwise a copy in validation would be remembered, not predicted. Where that leaves a class in a single
+    part, because most of its examples are copies, parts stay as they are.
+    """
+    rows = examples.labelled.nonzero()[:, 0]
+    found = examples.take(rows)
+    _, first, copy_of = np.unique(found.digests(), return_index=True, return_inverse=True)
+    before = parts[rows]
+    after = before[first[copy_of]]
+    classes = strata_of(found.targets.numpy())
+    for inside in (classes == each for each in np.unique(classes)):
+        if len(np.unique(after[inside])) == 1 < len(np.unique(before[inside])):
+            return parts
+    together = parts.copy()
+    together[rows] = after
+    return together
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:

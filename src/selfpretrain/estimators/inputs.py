@@ -127,13 +127,18 @@ class Sequences:
 
     def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
         """Return the sequences as a dataset; channels that are NaN throughout a row get the training mean."""
-        flat = self.flat
-        if isinstance(signal, Values):
-            centre = np.array(signal.centre, dtype=np.float32)
-            flat = np.where(np.isnan(flat), centre, flat).astype(np.float32)
+        if not isinstance(signal, Values):
+            return self.dataset(targets)
+        centre = np.array(signal.centre, dtype=np.float32)
+        flat = np.where(np.isnan(self.flat), centre, self.flat).astype(np.float32)
+        return replace(self, flat=flat).dataset(targets)
+
+    def dataset(self, targets: np.ndarray) -> SequenceDataset:
+        """Return the sequences as a dataset, as they are."""
         lengths = torch.from_numpy(self.lengths.astype(np.int64))
         starts = lengths.cumsum(0) - lengths
-        return SequenceDataset(torch.from_numpy(flat), starts[None], lengths[None], torch.from_numpy(targets))
+        flat = torch.from_numpy(self.flat)
+        return SequenceDataset(flat, starts[None], lengths[None], torch.from_numpy(targets))
 
 
 def complaint(wrong: dict[int, str], of: int, first: int = 0) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.dataset import SequenceDataset
 from ..system.files import Json
 from .predictor import Output
-from .scores import bootstrap
+from .scores import bootstrap, resamples
 from .simple import Answering, Answers, AveragePredictor, SimplePredictor, average_answers
 
 METRICS: dict[Output, str] = {
@@ -65,16 +65,22 @@ def quality(output: Output, found: Answers) -> tuple[float, float]:
 
 
 def _counted(output: Output, found: Answers) -> Answers:
-    """Return answers as ``_metric`` takes them: of positions how many are right and known in each example."""
-    if output != "softmax per position":
-        return found
+    """Return answers as ``_metric`` takes them.
+
+    Of positions how many are right and known in each example; of numbers, squared errors and the variance of
+    all true values, which resamples keep: one with a single true value has no variance of its own.
+    """
     y_true, outputs = found
-    known = y_true >= 0
-    return ((outputs.argmax(2) == y_true) & known).sum(1), known.sum(1)
+    if output == "number":
+        return (y_true - outputs) ** 2, np.full(len(y_true), y_true.var())
+    if output == "softmax per position":
+        known = y_true >= 0
+        return ((outputs.argmax(2) == y_true) & known).sum(1), known.sum(1)
+    return found
 
 
 def _metric(output: Output, y_true: np.ndarray, outputs: np.ndarray) -> float:
-    """Return the metric of true values and outputs; of positions, of how many are right and known."""
+    """Return the metric of what ``_counted`` returns."""
     if output == "softmax":
         return float((y_true == outputs.argmax(1)).mean())
     if output == "softmax per position":
@@ -83,8 +89,8 @@ def _metric(output: Output, y_true: np.ndarray, outputs: np.ndarray) -> float:
         predicted = outputs > 0.5
         total = predicted.sum() + (y_true > 0).sum()
         return float(2 * (predicted & (y_true > 0)).sum() / total) if total else 1.0
-    spread = float(((y_true - y_true.mean()) ** 2).sum())
-    return 1 - float(((y_true - outputs) ** 2).sum()) / spread if spread else -np.inf
+    spread = float(outputs.sum())
+    return 1 - float(y_true.sum()) / spread if spread else -np.inf
 
 
 def ranked(candidates: list[Candidate]) -> list[Candidate]:
@@ -117,7 +123,7 @@ def average_of(members: Sequence[Candidate]) -> Candidate:
     )
 
 
-def chosen(order: list[Candidate]) -> Candidate:
+def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidate:
     """Return the candidate to keep: an average if its probabilities are the best of all, else the best.
 
     An average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
@@ -126,14 +132,17 @@ def chosen(order: list[Candidate]) -> Candidate:
     method; otherwise that method is kept, which is smaller and faster. Standard errors are those of the
     difference on the same validation examples.
 
+    Args:
+        groups: (n,) groups of the validation examples, which are resampled as a whole.
+
     Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
     """
     best = order[0]
     surest = max(order, key=lambda each: _sureness(each.model.output, each.answers))
-    if isinstance(surest.model, AveragePredictor) and _errors_above(best, surest) <= 2:
+    if isinstance(surest.model, AveragePredictor) and _errors_above(best, surest, groups) <= 2:
         return surest
     simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
-    return best if _errors_above(best, simple) > 1 else simple
+    return best if _errors_above(best, simple, groups) > 1 else simple
 
 
 def _sureness(output: Output, found: Answers) -> float:
@@ -142,33 +151,32 @@ def _sureness(output: Output, found: Answers) -> float:
     return metric if output == "number" else likelihood
 
 
-def _errors_above(best: Candidate, other: Candidate, draws: int = 200) -> float:
+def _errors_above(
+    best: Candidate, other: Candidate, groups: np.ndarray | None = None, draws: int = 200
+) -> float:
     """Return by how many standard errors one score is above the other, from bootstrap resamples."""
-    random = np.random.RandomState(0)
-    n = len(best.answers[0])
     output = best.model.output
     counted = [_counted(output, each.answers) for each in (best, other)]
     differences = []
-    for _ in range(draws):
-        drawn = random.randint(n, size=n)
+    for drawn in resamples(len(best.answers[0]), groups, draws):
         above, below = (_metric(output, *(part[drawn] for part in each)) for each in counted)
         differences.append(above - below)
     gap = score(output, best.answers) - score(output, other.answers)
     return gap / max(float(np.std(differences)), SMALLEST)
 
 
-def rows(candidates: list[Candidate], draws: int = 200) -> list[Json]:
+def rows(candidates: list[Candidate], groups: np.ndarray | None = None, draws: int = 200) -> list[Json]:
     """Return the name, score with a 95 % bootstrap interval, seconds and parameters of every candidate."""
-    return [_row(each, draws) for each in candidates]
+    return [_row(each, groups, draws) for each in candidates]
 
 
-def _row(candidate: Candidate, draws: int) -> Json:
+def _row(candidate: Candidate, groups: np.ndarray | None, draws: int) -> Json:
     output = candidate.model.output
 
     def measures(*drawn: Any) -> dict[str, float]:
         return {"score": _metric(output, *drawn)}
 
-    found = bootstrap(measures, _counted(output, candidate.answers), None, draws)["score"]
+    found = bootstrap(measures, _counted(output, candidate.answers), groups, draws)["score"]
     return {
         "name": candidate.name,
         "metric": METRICS[output],

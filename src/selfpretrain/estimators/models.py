@@ -45,6 +45,7 @@ from .scores import (
     real_measures,
     set_measures,
 )
+from .settings import has_val
 
 ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
 
@@ -56,7 +57,8 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     Args:
         class_weight: "balanced", or the weight of each class in the finetuning loss.
         label_smoothing: share of every label that is spread evenly over all classes, in [0, 1).
-        calibrate: scale the logits by the temperature with the lowest log loss on the validation split.
+        calibrate: scale the logits of the network by the temperature with the lowest log loss on the
+            validation split, if there is one; simple methods stay as they are.
     """
 
     _metrics = staticmethod(class_measures)
@@ -125,10 +127,10 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         weights = weights_of(self.class_weight, self.classes_, balanced)
         return Classify(weights=weights, smoothing=self.label_smoothing)
 
-    def _adjust(self, task: Task) -> None:
+    def _adjust(self, task: Task) -> bool:
         """Set the temperature with the lowest log loss on the validation split, if ``calibrate`` is set."""
-        if not self.calibrate:
-            return
+        if not (self.calibrate and has_val(task)):
+            return False
         val = task.load("val")
         val = val.take(val.labelled.nonzero()[:, 0])
         y_true = val.targets.numpy()
@@ -141,6 +143,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
         best = minimize_scalar(log_loss, bounds=(-3.0, 3.0), method="bounded")
         self.predictor_ = replace(self.predictor_, temperature=float(np.exp(best.x)))
+        return True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

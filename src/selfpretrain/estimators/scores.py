@@ -1,6 +1,6 @@
 """Metrics of predictions with bootstrap intervals over examples, and reliability curves of classifiers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +159,16 @@ def bootstrap(
         arrays: (n, ...) each, the arguments of ``measures``.
     """
     arrays = [np.asarray(array) for array in arrays]
-    n_units = len(arrays[0])
+    values: dict[str, list[float]] = {}
+    for rows in resamples(len(arrays[0]), groups, draws):
+        for name, value in measures(*(array[rows] for array in arrays)).items():
+            values.setdefault(name, []).append(value)
+    return {name: Score(value, *_interval(values[name])) for name, value in measures(*arrays).items()}
+
+
+def resamples(n: int, groups: Any, draws: int) -> Iterator[np.ndarray]:
+    """Yield rows drawn with replacement from n examples or, if given, from whole groups of them."""
+    n_units = n
     # Without groups the rows are drawn directly, which saves a concatenation per draw.
     rows_of = None
     if groups is not None:
@@ -167,13 +176,9 @@ def bootstrap(
         n_units = owner.max() + 1
         rows_of = [np.flatnonzero(owner == group) for group in range(n_units)]
     random = np.random.RandomState(0)
-    values: dict[str, list[float]] = {}
     for _ in range(draws):
         drawn = random.randint(n_units, size=n_units)
-        rows = drawn if rows_of is None else np.concatenate([rows_of[group] for group in drawn])
-        for name, value in measures(*(array[rows] for array in arrays)).items():
-            values.setdefault(name, []).append(value)
-    return {name: Score(value, *_interval(values[name])) for name, value in measures(*arrays).items()}
+        yield drawn if rows_of is None else np.concatenate([rows_of[group] for group in drawn])
 
 
 def _interval(values: list[float]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ..data.spec import Classes
@@ -26,7 +27,7 @@ from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
-from .in_memory import FEW
+from .in_memory import FEW, copies_together
 from .leaderboard import answers, score
 from .predictor import Predictor
 from .settings import EstimatorSettings, stage_seconds
@@ -114,7 +115,7 @@ class Search:
             name: stage_seconds(next(t.recipe for t in found if t.settings["objective"] == name))
             for name in groups
         }
-        rates = len(found) // len(groups)
+        rates = math.ceil(len(found) / len(groups))
         # Objectives that the time does not allow are left out from the last, then steps are left out.
         while len(groups) > 1 and sum(self._planned_seconds(one, groups, rates)) > 2 * left:
             groups.pop()
@@ -243,8 +244,8 @@ def trainings(trials: int, folds: int) -> float:
 def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     """Return the labelled examples of train and val in folds; all other examples are left out.
 
-    Form and statistics are those of the whole, so that one network can be finetuned on all of them. The list
-    is empty if there are too few or enough labels, or too few groups.
+    Form and statistics are those of the whole, so that one network can be finetuned on all of them. Copies of
+    a sequence are in one fold. The list is empty if there are too few or enough labels, or too few groups.
     """
     whole = data.whole
     rows = np.flatnonzero(whole.labelled.numpy() & np.isin(data.split, (0, 1)))
@@ -260,11 +261,15 @@ def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
         splitter = GroupKFold(FOLDS)
     elif one and np.unique(classes, return_counts=True)[1].min() >= FOLDS:
         splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    fold_of = np.zeros(len(rows), dtype=np.int64)
+    for fold, (_, val) in enumerate(splitter.split(rows, classes, groups)):
+        fold_of[val] = fold
+    if groups is None:
+        fold_of = copies_together(fold_of, whole.take(torch.from_numpy(rows)))
     found = []
-    for train, val in splitter.split(rows, classes, groups):
+    for fold in range(FOLDS):
         split = np.full(len(data.split), -1, dtype=np.int64)
-        split[rows[train]] = 0
-        split[rows[val]] = 1
+        split[rows] = fold_of == fold
         found.append(replace(data, split=split))
     return found
 

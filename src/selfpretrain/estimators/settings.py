@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..data.spec import PositionClasses, Tokens
+from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
 from ..objectives.base import Denoise, Objective
@@ -193,12 +193,15 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
     # From a task to recipes.
 
-    def _recipes(self, task: Task) -> list[Recipe]:
-        """Return one recipe per member of the ensemble, which differ by their seeds."""
+    def _recipes(self, task: Task, seconds: float) -> list[Recipe]:
+        """Return one recipe per member of the ensemble, which differ by their seeds.
+
+        Args:
+            seconds: that training may take in all.
+        """
         first = self.recipe(task)
         if self.scale == "auto":
-            seconds = 60 * (self.time_limit or MINUTES) / self.n_members
-            first = self.within(first, seconds)
+            first = self.within(first, seconds / self.n_members)
         return [replace(first, seed=first.seed + member) for member in range(self.n_members)]
 
     def recipe(self, task: Task) -> Recipe:
@@ -319,10 +322,15 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             return replace(stage, early_stopping_patience=self.patience, evals=CHECKS)
         return replace(stage, early_stopping_patience=0)
 
-    def _seed(self) -> int:
+    def _draw_seed(self) -> int:
+        """Return ``random_state`` if it is a number, else a seed drawn from it."""
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _seed(self) -> int:
+        """Return the seed of this fit: one for all its trials, so that they share their pretraining."""
+        return vars(self)["seed_"] if "seed_" in vars(self) else self._draw_seed()
 
     def _workspace(self) -> Workspace:
         runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
@@ -348,8 +356,8 @@ def _may_be_causal(mixer: Mixer) -> bool:
 
 
 def has_val(task: Task) -> bool:
-    """Return whether the val split differs from train, which takes its place if too few are labelled."""
-    return not task.load("val").starts.equal(task.load("train").starts)
+    """Return whether a task has a val split; in memory it has none if too few examples are labelled."""
+    return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
 
 
 def with_half_batch(recipe: Recipe) -> Recipe:

@@ -6,6 +6,7 @@ examples, those of validation included. Models err on different examples, and th
 each of them.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -133,22 +134,29 @@ class SimpleMethods:
     quality: Callable[[Answers], tuple[float, float]]
     class_weights: tuple[float, ...] = ()
 
-    def candidates(self, labelled: SequenceDataset, until: float) -> list[SimpleCandidate]:
-        """Fit every suitable method; none is begun after ``until``, a time of ``time.monotonic``.
+    def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> list[SimpleCandidate]:
+        """Fit every suitable method that the time allows.
 
         Args:
             labelled: all labelled examples, on which the final models are fitted.
+            begin, end: times of ``time.monotonic``: no method is begun after the first, and one that is not
+                validated by the second is given up.
         """
-        found = []
+        found: list[SimpleCandidate | None] = []
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
             for method in candidates_for(self.form, labelled):
-                if time.monotonic() < until:
-                    found.append(self.candidate(method, labelled))
-        return found
+                if time.monotonic() < begin:
+                    found.append(self.candidate(method, labelled, end))
+        return [each for each in found if each is not None]
 
-    def candidate(self, method: Method, labelled: SequenceDataset) -> SimpleCandidate:
-        """Choose a setting of a method on the folds, and fit it with that on all labelled examples."""
+    def candidate(
+        self, method: Method, labelled: SequenceDataset, end: float = math.inf
+    ) -> SimpleCandidate | None:
+        """Choose a setting of a method on the folds, and fit it with that on all labelled examples.
+
+        It is None if validation has not finished at ``end``.
+        """
         start = time.monotonic()
         measured = method.measured(self.everything)
         settings = method.settings(self.form.target)
@@ -156,6 +164,8 @@ class SimpleMethods:
         for whole, val in self.folds:
             fitting = self._features(method, measured, whole)
             for setting in settings:
+                if time.monotonic() > end:
+                    return None
                 answers[setting].append(self.answer(self._fit(method, *fitting, setting), val))
         joined = {
             setting: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
