@@ -7,6 +7,12 @@ import pytest
 from scipy.io import wavfile
 
 from selfpretrain import SequenceClassifier
+from selfpretrain.data.importing.importer import import_to_memory, plan_import
+from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.errors import DataError
+from selfpretrain.estimators.files import predict, read_new
+from selfpretrain.estimators.inputs import Alphabet
+from selfpretrain.system.files import read_json, write_json
 
 WORDS = {"cats": "a cat sat on a mat ", "dogs": "the dog dug up the log "}
 
@@ -111,3 +117,108 @@ def test_long_tables_and_arrays_with_padding(spt, tmp_path):
         assert spt("predict", model, tmp_path / f"{name}.npz", "-o", tmp_path / "o.csv")[0] == 0
         again = [float(row["p(0)"]) for row in rows_of(tmp_path / "o.csv")]
         assert np.allclose(again, [probabilities[2, 0], probabilities[0, 0]])
+
+
+def write_events(path, rows, state=None):
+    """A long table of shuffled rows; ``rows``: who -> names of events."""
+    table = [[who, at, name] for who, names in rows.items() for at, name in enumerate(names)]
+    np.random.RandomState(1).shuffle(table)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["who", "when", "what", *(["state"] if state else [])])
+        out.writerows([*row, *([state(row[0])] if state else [])] for row in table)
+    return path
+
+
+EVENTS = ("cough", "41", "fever", "rest")
+EVENT_OPTIONS = ("--id", "who", "--time", "when", "--value", "what", "--label", "state")
+
+
+@pytest.fixture
+def visits(spt, tmp_path):
+    """A model of named events, one of which is a number."""
+    random = np.random.RandomState(0)
+    rows = {f"p{i}": random.choice(EVENTS[i % 2 :], 6 + i % 3).tolist() for i in range(40)}
+    train = write_events(tmp_path / "train.csv", rows, lambda who: ("ill", "well")[int(who[1:]) % 2])
+    return fit(spt, train, *EVENT_OPTIONS)
+
+
+def test_a_model_of_named_events_takes_a_long_table_of_them(spt, visits, tmp_path):
+    made = SequenceClassifier.load(visits).set_params(signal="tokens")
+    names = made.reading_["events"]
+    assert names == sorted(EVENTS) == read_json(visits / "model.json")["reading"]["events"]
+    rows = {"b": ["rest", "41", "rest"], "a": ["fever"] * 7, "c": ["41", "41"]}
+    expected = made.predict_proba([[names.index(name) for name in rows[who]] for who in "abc"])
+    out = tmp_path / "out.csv"
+    assert spt("predict", visits, write_events(tmp_path / "new.csv", rows), "-o", out)[0] == 0
+    found = rows_of(out)
+    assert [row["who"] for row in found] == ["a", "b", "c"]
+    assert [[float(row["p(ill)"]), float(row["p(well)"])] for row in found] == expected.tolist()
+    # A table of fewer events has the same numbers, also if all of its names look like numbers.
+    few = write_events(tmp_path / "few.csv", {"c": rows["c"]})
+    assert spt("predict", visits, few, "-o", out)[0] == 0
+    assert float(rows_of(out)[0]["p(ill)"]) == pytest.approx(expected[2, 0])
+    assert spt("model", "embed", visits, few, "-o", tmp_path / "v.npy")[0] == 0
+
+
+def test_an_event_that_training_lacks_is_an_error_that_names_it(spt, visits, tmp_path):
+    new = write_events(tmp_path / "new.csv", {"a": ["rest", "surgery", "flu"], "b": ["rest", "41"]})
+    out = tmp_path / "out.csv"
+    code, _, err = spt("predict", visits, new, "-o", out)
+    assert code == 2 and not out.exists()
+    assert "row 1: id 'a': event 'surgery' is none of the 4 of training" in err and "--skip-bad" in err
+    assert spt("predict", visits, new, "-o", out, "--skip-bad")[0] == 0
+    first, second = rows_of(out)
+    assert (first["who"], first["prediction"]) == ("a", "") and "'surgery'" in first["problem"]
+    assert second["prediction"] in ("ill", "well") and second["problem"] == ""
+    alone = write_events(tmp_path / "alone.csv", {"a": ["surgery"]})
+    assert spt("predict", visits, alone, "-o", out, "--skip-bad")[0] == 2
+    empty = write_events(tmp_path / "empty.csv", {"a": ["rest", ""]})
+    code, _, err = spt("predict", visits, empty, "-o", out)
+    assert code == 2 and "1 empty cells; every event needs a name" in err
+
+
+def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(spt, visits, tmp_path):
+    made = SequenceClassifier.load(visits)
+    # As of an alphabet whose first symbol is unknown, and whose others are three of the names.
+    made.alphabet_ = Alphabet(4, shift=1, unknown=0)
+    new = read_new(write_events(tmp_path / "new.csv", {"a": ["41", "surgery"], "b": ["rest"]}), made)
+    assert new.sequences.wrong == {}
+    assert made.examples(made.readable(new.sequences)).flat.tolist() == [1, 0, 0]
+    assert predict(made, new, tmp_path / "out.csv", skip_bad=False) == 0
+
+
+def test_models_without_names_of_events_still_load(spt, visits, tmp_path):
+    path = visits / "model.json"
+    content = read_json(path)
+    write_json(path, content | {"reading": None})  # as they were saved before
+    new = write_events(tmp_path / "new.csv", {"a": ["rest", "41"]})
+    code, _, err = spt("predict", visits, new, "-o", tmp_path / "out.csv")
+    assert code == 2 and "does not know how such a file is to be read; give an .npy file" in err
+    np.save(tmp_path / "new.npy", np.array([[3, 0]]))
+    assert spt("predict", visits, tmp_path / "new.npy", "-o", tmp_path / "out.csv")[0] == 0
+    # A model of numbers says so of words, and gives them no numbers of its own.
+    reading = {name: value for name, value in content["reading"].items() if name != "events"}
+    write_json(path, content | {"reading": reading})
+    with pytest.raises(DataError, match="column 'what' holds 'rest', not a number"):
+        read_new(new, SequenceClassifier.load(visits))
+    numbers = read_new(write_events(tmp_path / "n.csv", {"a": ["3", "0"]}), SequenceClassifier.load(visits))
+    assert numbers.sequences.flat.tolist() == [3, 0]
+
+
+def test_a_test_table_of_fewer_events_has_the_numbers_of_training(tmp_path):
+    random = np.random.RandomState(0)
+    rows = {f"p{i}": random.choice(EVENTS[i % 2 :], 6 + i % 3).tolist() for i in range(40)}
+    late = {f"q{i}": ["rest", "fever"] * (2 + i % 3) for i in range(10)}
+
+    def state(who):
+        return ("ill", "well")[int(who[1:]) % 2]
+
+    train, test = (
+        write_events(tmp_path / f"{n}.csv", r, state) for n, r in (("train", rows), ("test", late))
+    )
+    options = ImportOptions(id="who", time="when", value="what", label="state", test=str(test))
+    plan = plan_import(str(train), options)
+    of_test = import_to_memory(plan).examples("test")
+    fever, rest = sorted(EVENTS).index("fever"), sorted(EVENTS).index("rest")
+    assert set(np.concatenate([of_test.sequence(i) for i in range(len(of_test))]).tolist()) == {fever, rest}

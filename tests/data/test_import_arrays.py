@@ -160,10 +160,14 @@ def test_given_splits_are_kept_and_val_is_taken_from_train_where_there_is_none(b
     for split in (names, np.arange(60) // 20):
         made = bring(x=x, y=np.arange(60) % 2, split=split)
         assert made.split.tolist() == (np.arange(60) // 20).tolist()
+        assert made.meta["about"]["val_given"] is True
+        assert made.with_split(made.split).meta["about"]["val_given"] is False  # somebody else's split
     made = bring(**sound(random, 100), split=np.where(np.arange(100) < 80, "train", "test"))
     assert sizes(made) == [68, 12, 20]
     assert (made.split[80:] == 2).all()
     assert any("no val split: 12 examples" in note for note in made.meta["about"]["notes"])
+    assert made.meta["about"]["val_given"] is False
+    assert bring(**sound(random, 100)).meta["about"]["val_given"] is False
     split, groups = ["train"] * 20 + ["val"] * 10 + ["test"] * 10, [i // 10 for i in range(40)]
     lengths = random.randint(1, 8, 40)
     made = import_arrays("mine", random.rand(40, 8), [0, 1] * 20, lengths, groups, split)

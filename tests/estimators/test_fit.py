@@ -506,6 +506,8 @@ def test_copies_of_a_sequence_are_in_one_split_and_in_one_fold():
         parts = [set(digests[divided.split == part]) for part in (0, 1, 2)]
         assert parts[0] and parts[1]
         assert not (parts[0] & parts[1] or parts[0] & parts[2] or parts[1] & parts[2])
+    data.meta["about"]["val_given"] = True  # by the file, e.g. of a later year
+    assert fold_data(data, 0) == []
     few = model._as_task(["abab", "baba"] * 50, ["f", "m"] * 50)
     assert {0, 1} == set(few.data().split.tolist())  # nothing else is left
 

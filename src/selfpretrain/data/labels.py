@@ -1,7 +1,7 @@
 """Labels, encoded as numbers: of imported columns of strings, and of the y of estimators.
 
-A label is a class, a real number, a set of classes, or a class at every position; a missing one is None, NaN
-or null. Distinct labels are never merged into one class.
+A label is a class, a real number, a set of classes, or a class at every position; a missing one is None, NaN,
+NaT, null, or NA of pandas. Distinct labels are never merged into one class.
 """
 
 import itertools
@@ -37,6 +37,8 @@ NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 """Number formats that are accepted."""
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 """Number formats that programs write; 01 and +1 are names unless ``target`` is "reals"."""
+PANDAS_MISSING = ("NAType", "NaTType")
+"""Types of the missing labels of pandas, which may not be installed."""
 LARGEST = float(np.finfo(np.float32).max)
 EXACT = 1 << 24
 """Whole numbers up to this one are exact in float32."""
@@ -141,8 +143,12 @@ def at_positions(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
 
 
 def is_missing(label: Any) -> bool:
-    """Return whether a label is None or NaN."""
-    return label is None or (isinstance(label, float) and math.isnan(label))
+    """Return whether a label is None, NaN, NaT, or NA of pandas, of any type."""
+    if isinstance(label, float | np.floating):
+        return math.isnan(label)
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(label))
+    return label is None or type(label).__name__ in PANDAS_MISSING
 
 
 # Columns of imported strings.
@@ -336,7 +342,7 @@ def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return class numbers (n,), -1 where the label is None or NaN, and the sorted classes (K,).
+    """Return class numbers (n,), -1 where the label is missing, and the sorted classes (K,).
 
     Raises:
         DataError: if sequences have several labels.
@@ -362,7 +368,7 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numbers_of(y: Any) -> np.ndarray:
-    """Return real numbers (n,), NaN where y is None or NaN.
+    """Return real numbers (n,), NaN where y is missing.
 
     Raises:
         ValueError: if y holds anything else, from scikit-learn.
@@ -439,17 +445,23 @@ def positions_of(
 
 
 def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
-    """Return the index (n,) of every label in ``classes``, -1 for None and NaN.
+    """Return the index (n,) of every label in ``classes``, -1 for missing ones.
 
     Raises:
         SpecError: if a label is not one of the classes.
     """
     number = {label: i for i, label in enumerate(classes.tolist())}
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    unknown = [label for label in plain if not (label in number or is_missing(label))]
+    # A missing label becomes None, and is not looked up: comparing NA of pandas with a class is an error.
+    plain = [None if is_missing(label) else _plain(label) for label in labels]
+    unknown = [label for label in plain if label is not None and label not in number]
     if unknown:
         raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
-    return np.array([number.get(label, UNKNOWN) for label in plain], dtype=np.int64)
+    return np.array([UNKNOWN if label is None else number[label] for label in plain], dtype=np.int64)
+
+
+def _plain(label: Any) -> Any:
+    """Return a label as a Python object, if it is of NumPy."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def weights_of(
@@ -505,20 +517,30 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
 
-    listed = isinstance(y, list | tuple)
-    has_objects = listed and any(isinstance(label, tuple | frozenset | type(None)) for label in y)
-    if has_objects or (
-        listed and {str, float} <= set(map(type, y))
-    ):  # NumPy turns NaN among words into "nan"
+    if isinstance(y, list | tuple) and _needs_objects(y):
         y = _objects(y)
     else:
         y = column_or_1d(np.asarray(y), warn=True)
-    known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)
     if y.dtype.kind == "O":
         known = np.array([not is_missing(label) for label in y], dtype=bool)
+    elif y.dtype.kind in "mM":
+        known = ~np.isnat(y)
+    else:
+        known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)
     if dtype or y.dtype.kind in "biufUS":
         assert_all_finite(y[known].astype(dtype or y.dtype), input_name="y")
     return y, known
+
+
+def _needs_objects(y: Sequence[Any]) -> bool:
+    """Return whether an array of another type would change labels: NumPy turns NaN among words into "nan"."""
+    numbers = [isinstance(label, float | np.floating) for label in y]
+    if any(numbers) and any(isinstance(label, str) for label in y):
+        return True
+    return any(
+        isinstance(label, tuple | frozenset) or (not is_number and is_missing(label))
+        for label, is_number in zip(y, numbers, strict=True)
+    )
 
 
 def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
@@ -542,8 +564,11 @@ def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
 
 
 def _table(y: Any) -> np.ndarray:
-    """Return indicators (n, K) from a dense or sparse table of 0 and 1; rows with NaN become -1."""
+    """Return indicators (n, K) from a dense or sparse table of 0 and 1; rows with a missing one become -1."""
     dense = np.asarray(y.toarray() if callable(getattr(y, "toarray", None)) else y)
+    if dense.dtype.kind == "O":
+        missing = [is_missing(cell) for cell in dense.flat]
+        dense = np.where(np.reshape(missing, dense.shape), np.nan, dense)
     table = dense.astype(np.float64) if dense.dtype.kind in "biufO" else np.full(dense.shape, 2.0)
     unknown = np.isnan(table).any(1)
     odd = ~np.isin(table[~unknown], (0, 1))

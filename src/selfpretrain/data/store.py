@@ -82,7 +82,8 @@ class StoredDataset:
         whole = self.whole
         if isinstance(form.signal, Values):
             whole = replace(whole, flat=moments.fill_unknown(whole.flat, unknown, form.signal))
-        meta = {**self.meta, "form": FORM.dump_python(form, mode="json")}
+        about = {**self.meta["about"], "val_given": False}
+        meta = {**self.meta, "form": FORM.dump_python(form, mode="json"), "about": about}
         return StoredDataset(form, meta, whole, split)
 
     @property

@@ -23,7 +23,7 @@ from ..system.files import Json
 from ..tasks.base import load_task
 from .base import SequenceEstimator
 from .in_memory import in_memory_task
-from .inputs import BYTES, Sequences, complaint
+from .inputs import BYTES, Alphabet, Sequences, complaint
 from .models import KINDS
 from .persistence import make_folder
 from .predictor import ESTIMATORS
@@ -82,8 +82,9 @@ def layout_of(source: Source, options: ImportOptions) -> Json | None:
     layout: Json = {"kind": source.kind, "encoding": options.encoding}
     if isinstance(source, TableSource):
         return layout | {"form": source.form, "sequence": source.sequence}
-    if isinstance(source, LongSource) and not source.vocab:  # names of events get other numbers
-        return layout | {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
+    if isinstance(source, LongSource):
+        layout |= {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
+        return layout | {"events": source.events} if source.events else layout
     if isinstance(source, MediaSource):
         layout |= {"form": "texts" if source.vocab else "recordings", "features": options.features}
         return layout | {"rate": source.rate, "resample": options.rate, "dtype": source.dtype}
@@ -120,19 +121,33 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None:
         raise DataError(
-            "this model does not know how such a file is to be read: spt fit did not make it from one; give "
-            "an .npy file, or ask it in Python"
+            "this model does not know how such a file is to be read; give an .npy file, or ask it in Python"
         )
     if layout["form"] in ("texts", "recordings"):
         media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
         return NewData(_sequences(media), {"file": list(map(media.name, range(len(media.files))))})
     table = open_table(path, layout["encoding"])
     if layout["form"] == "long":
-        options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
-        options = replace(options, value=",".join(layout["sequence"]))
-        long = long_source(table, options, labelled=False)
-        return NewData(_sequences(long), {layout["id"]: long.ids})
+        return _long(table, layout, estimator.alphabet_)
     return _table(table, layout)
+
+
+def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
+    """Return the sequences of a long table, whose events have the numbers of training.
+
+    A sequence with an event that training lacks cannot be read, unless the model has an unknown symbol.
+    """
+    options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
+    options = replace(options, value=",".join(layout["sequence"]))
+    events = layout.get("events", [])
+    source = long_source(table, options, labelled=False, events=events)
+    source.vocab = 0  # of as many events as there are bytes, it would be that of text
+    if alphabet is None or alphabet.unknown is None:
+        for row, name in source.unseen.items():
+            event = f"event {name[:40]!r} is none of the {len(events):,} of training"
+            source.unread[row] = f"{source.name(row)}: {event}"
+        source.part = source.part.take(~np.isin(source.part.rows, list(source.unread)))
+    return NewData(_sequences(source), {layout["id"]: source.ids})
 
 
 def _table(table: Table, layout: Json) -> NewData:

@@ -324,8 +324,8 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return true and predicted numbers (n,); of a task, on its test split."""
         data = self._to_dataset(X)
-        y_true = data.targets.numpy() if isinstance(X, str | Task) else y
-        return np.asarray(y_true, dtype=np.float64), self.predict(data)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else numbers_of(y)
+        return y_true.astype(np.float64), self.predict(data)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)

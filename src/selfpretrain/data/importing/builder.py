@@ -149,9 +149,8 @@ class SetBuilder:
                 f"{different} different sequences with a label cannot fill three splits, and equal ones are "
                 f"never in two; give more examples"
             )
-        split, notes = assign_splits(
-            strata, groups, columns.get("split"), columns["equal"], self.options.split_seed
-        )
+        given = columns.get("split")
+        split, notes = assign_splits(strata, groups, given, columns["equal"], self.options.split_seed)
         kept = split >= 0
         notes = self._notes(strata, columns["equal"]) + notes + labels.check(split, kept)
         notes += _few_groups(split, groups)
@@ -177,6 +176,7 @@ class SetBuilder:
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
             "unknown": self.unknown,
+            "val_given": given is not None and bool((given == SPLITS.index("val")).any()),
         }
         if isinstance(signal, Tokens):
             facts["symbols"] = int(self.high) + 1

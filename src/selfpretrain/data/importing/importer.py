@@ -18,7 +18,7 @@ from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import table_source
-from .long_tables import long_source
+from .long_tables import LongSource, long_source, share_events
 from .media_files import SOUNDS, media_source
 from .options import ImportOptions
 from .source import Part, Source, is_list, readable
@@ -156,6 +156,8 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     test = plan_import(options.test, replace(options, test="")).source
     if train.kind != test.kind:
         raise DataError(f"{origin} holds {train.kind}, {options.test} {test.kind}; they must be alike")
+    if isinstance(train, LongSource) and isinstance(test, LongSource):
+        share_events(train, test)
     source = OfficialSplit(
         train.kind,
         max(train.vocab, test.vocab),

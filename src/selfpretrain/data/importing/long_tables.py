@@ -1,7 +1,7 @@
 """Long tables: one row per position, with columns for sequence id, time and measured values."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from ...errors import DataError
 from ...system.events import report_progress
 from .columns import facts_of, is_text, matching, read_numbers, with_label
 from .options import ImportOptions
-from .source import Part, Signal, Source, check_column, lists_of, words
+from .source import Part, Signal, Source, check_column, lists_of, positions, words
 from .tables import Table
 
 
@@ -23,6 +23,8 @@ class LongSource(Source):
     ids: list[str] = field(kw_only=True)  # of the sequences
     values: list[str] = field(kw_only=True)  # columns
     options: ImportOptions = field(kw_only=True)
+    events: list[str] = field(default_factory=list, kw_only=True)  # names of the tokens, by number
+    unseen: dict[int, str] = field(default_factory=dict, kw_only=True)  # first event without a number, by row
 
     def parts(self) -> Iterator[Part]:
         """Yield all sequences."""
@@ -37,11 +39,31 @@ class LongSource(Source):
         return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
 
 
-def long_source(table: Table, options: ImportOptions, labelled: bool = True) -> LongSource:
+def share_events(train: LongSource, test: LongSource) -> None:
+    """Number the events of two tables alike, by their names.
+
+    Raises:
+        DataError: if one of them has names, the other numbers.
+    """
+    if bool(train.events) != bool(test.events):
+        raise DataError("the events of one table are words, those of the other numbers; they must be alike")
+    events = sorted({*train.events, *test.events})
+    for source in (train, test) if events else ():
+        places = np.searchsorted(events, source.events).astype(np.int32)
+        source.part = replace(source.part, flat=places[source.part.flat])
+        source.vocab = len(events)
+        source.events = events
+
+
+def long_source(
+    table: Table, options: ImportOptions, labelled: bool = True, events: list[str] | None = None
+) -> LongSource:
     """Read and sort a long table.
 
     Args:
         labelled: whether labels are read; else the options need no label.
+        events: names of events by number, of which all others get the next number; []: the values are
+            numbers; None: events of the table are numbered.
 
     Raises:
         DataError: if a column is missing or cannot be used.
@@ -65,7 +87,7 @@ def long_source(table: Table, options: ImportOptions, labelled: bool = True) -> 
     if len(twice):
         raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()!r}")
     cells = {column: rows[f"value {column}"].combine_chunks() for column in values}
-    flat, kind, vocab = _flat(cells, order.to_numpy(), options)
+    flat, kind, events = _flat(cells, order.to_numpy(), options, events)
     names = ids.filter(pa.array(is_start)).to_pylist()
     starts = np.flatnonzero(is_start)
     lengths = np.diff(starts, append=len(flat))
@@ -77,8 +99,13 @@ def long_source(table: Table, options: ImportOptions, labelled: bool = True) -> 
             columns[role] = _constant(role, each, starts, names)
     part = Part(flat, lengths, columns, np.arange(len(names)))
     facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
-    source = LongSource(kind, vocab, len(names), facts, part=part, ids=names, values=values, options=options)
+    source = LongSource(
+        kind, len(events), len(names), facts, part=part, ids=names, values=values, options=options
+    )
     source.changed = changed
+    if events:
+        source.events = events
+        source.unseen = _unseen(cells[values[0]], flat == len(events), lengths)
     return source
 
 
@@ -149,34 +176,47 @@ def _times(array: pa.Array, column: str) -> pa.Array:
 
 
 def _flat(
-    cells: dict[str, pa.Array], order: np.ndarray, options: ImportOptions
-) -> tuple[np.ndarray, Signal, int]:
-    """Return values of all channels, or numbers of named events; with their kind and vocabulary.
+    cells: dict[str, pa.Array], order: np.ndarray, options: ImportOptions, events: list[str] | None
+) -> tuple[np.ndarray, Signal, list[str]]:
+    """Return values of all channels, or numbers of named events; with their kind and the names of events.
 
     Args:
         cells: (T,) by column.
         order: (T,) rows of the table that the cells are from.
+        events: see ``long_source``.
     """
 
     def where(i: int) -> str:
         return f"row {order[i] + 1}"
 
     column, only = next(iter(cells.items()))
-    if len(cells) == 1 and is_text(only.type) and options.kind != "values":
+    if events is None and len(cells) == 1 and is_text(only.type) and options.kind != "values":
         try:
             read_numbers(only, where, column)
         except DataError:
-            return _events(only, column)
+            events = sorted(words(only).drop_null().unique().to_pylist())
+    if events:
+        return _event_numbers(only, column, events), "tokens", events
     flat = np.stack([read_numbers(array, where, column) for column, array in cells.items()], axis=1)
-    return (flat[:, 0], "tokens", 0) if options.kind == "tokens" else (flat, "values", 0)
+    return (flat[:, 0], "tokens", []) if options.kind == "tokens" else (flat, "values", [])
 
 
-def _events(array: pa.Array, column: str) -> tuple[np.ndarray, Signal, int]:
-    """Return event names as numbers in alphabetical order."""
+def _event_numbers(array: pa.Array, column: str, events: list[str]) -> np.ndarray:
+    """Return the places (T,) of events among the names of all; of one that is not among them, their number.
+
+    Raises:
+        DataError: if an event has no name.
+    """
     names = words(array)
     if names.null_count:
         raise DataError(f"column {column!r} has {names.null_count:,} empty cells; every event needs a name")
-    encoded = names.dictionary_encode()
-    known = encoded.dictionary.to_pylist()
-    rank = np.argsort(np.argsort(known))
-    return rank[encoded.indices.to_numpy()].astype(np.int32), "tokens", len(known)
+    places = pc.index_in(names, value_set=pa.array(events, pa.large_string()))
+    numbers: np.ndarray = places.fill_null(len(events)).to_numpy().astype(np.int32)
+    return numbers
+
+
+def _unseen(array: pa.Array, is_unseen: np.ndarray, lengths: np.ndarray) -> dict[int, str]:
+    """Return the first event (T,) of each sequence that is marked, by the number of the sequence."""
+    at = np.flatnonzero(is_unseen)
+    rows, first = np.unique(positions(lengths)[0][at], return_index=True)
+    return dict(zip(rows.tolist(), words(array.take(pa.array(at[first]))).to_pylist(), strict=True))

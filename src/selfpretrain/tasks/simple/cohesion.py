@@ -45,23 +45,29 @@ class GramStatistics:
             self.tables[f"following {n}"] = _entropies(whole, grams[n - 1][: len(grams[n])][inside[n]])
             self.tables[f"preceding {n}"] = _entropies(whole, grams[n - 1][1:][inside[n]])
 
-    def boundaries(self, flat: np.ndarray) -> np.ndarray:
+    def boundaries(self, flat: np.ndarray, owner: np.ndarray) -> np.ndarray:
         """Return (numbers, T - 1) of the boundary after every position but the last.
 
         They are the pointwise mutual information of the two symbols, the entropy of the symbol that follows
         the one or two symbols on the left, and of the symbol that precedes the one or two on the right. They
-        are high and low at the boundaries of words.
+        are high and low at the boundaries of words. At the ends of a sequence, where two symbols on one side
+        are one, the two at the boundary stand for them.
+
+        Args:
+            owner: (T,) the sequence of every position; values between two sequences mean nothing.
         """
         one, two = list(gram_codes(flat, 2))
         ones = self.values("log count 1", one)
         right = self.values("following 2", two)
         left = self.values("preceding 2", two)
+        inner = np.zeros(len(flat), dtype=bool)  # neither first nor last of a sequence
+        inner[1:-1] = (owner[:-2] == owner[1:-1]) & (owner[1:-1] == owner[2:])
         found = {
             "information": self.values("log count 2", two) - ones[:-1] - ones[1:],
             "following 1": self.values("following 1", one)[:-1],
-            "following 2": np.concatenate([right[:1], right[:-1]]),
+            "following 2": np.where(inner[:-1], np.roll(right, 1), right),
             "preceding 1": self.values("preceding 1", one)[1:],
-            "preceding 2": np.concatenate([left[1:], left[-1:]]),
+            "preceding 2": np.where(inner[1:], np.roll(left, -1), left),
         }
         return np.stack([found[name] for name in BOUNDARIES])
 
@@ -105,7 +111,7 @@ class CohesionWindows(Windows):
         """Count n-grams, and choose the edges of the bins."""
         self.statistics.measure(everything)
         owner = _owners(everything)
-        values = self.statistics.boundaries(concatenated(everything))[:, owner[:-1] == owner[1:]]
+        values = self.statistics.boundaries(concatenated(everything), owner)[:, owner[:-1] == owner[1:]]
         self.edges = np.quantile(values, np.arange(1, BINS) / BINS, axis=1).T.copy()
 
     def encode(self, flat: np.ndarray, lengths: np.ndarray) -> Codes:
@@ -113,7 +119,7 @@ class CohesionWindows(Windows):
         owner = np.repeat(np.arange(len(lengths)), lengths)
         parts = [super().encode(flat, lengths)]
         inside = np.flatnonzero(owner[:-1] == owner[1:])
-        values = self.statistics.boundaries(flat)[:, inside]
+        values = self.statistics.boundaries(flat, owner)[:, inside]
         for number, (edges, of_boundary) in enumerate(zip(self.edges, values, strict=True)):
             bins = np.searchsorted(edges, of_boundary)
             # From the boundary before the previous symbol to that after the next.
@@ -139,6 +145,7 @@ class CohesionNumbers(Numbers):
     """The numbers of the boundaries around a position, and counts of the n-grams there, for trees."""
 
     name = f"statistics of {ALL}"
+    of_positions = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,7 +160,7 @@ class CohesionNumbers(Numbers):
         return np.stack(list(self._columns(concatenated(examples), _owners(examples))), axis=1)
 
     def _columns(self, flat: np.ndarray, owner: np.ndarray) -> Iterator[np.ndarray]:
-        boundaries = self.statistics.boundaries(flat)
+        boundaries = self.statistics.boundaries(flat, owner)
         for offset in range(-NEAR, NEAR):
             for values in boundaries:
                 yield _at(values, owner, offset, 2)

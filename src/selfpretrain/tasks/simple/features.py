@@ -6,12 +6,13 @@ around positions.
 
 import abc
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from torch import Tensor
 
@@ -21,8 +22,16 @@ ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
 MOST_DIRECTIONS = 100
 """Most directions in which features vary."""
+MANY = 1_000_000
+"""Most values of sequences whose positions' features are in memory at a time."""
+SMALL = 1e-3
+"""Range of values below which a channel is measured in units of its own."""
+RELATIVE = 1e-6
+"""Range of values, as a share of the largest, up to which a channel is constant, as for networks."""
+CONSTANT = 1e-9
+"""Standard deviation of a feature below which it is constant up to rounding."""
 Matrix = Any
-"""(rows, features) matrix, dense or sparse."""
+"""(rows, features) matrix, dense or sparse, or ``Rows``."""
 State = dict[str, Tensor]
 AROUND = 4
 """Neighbours on either side of a position."""
@@ -43,6 +52,8 @@ class Features(abc.ABC):
     name: str
     of_all = False
     """Whether the parameters are measured on all training sequences, labelled or not."""
+    of_positions = False
+    """Whether there is a row per position, not per example."""
     parameters: tuple[str, ...] = ()
     """Names of the attributes, all of them arrays, that are saved."""
 
@@ -93,17 +104,50 @@ class Numbers(Features):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure mean and spread."""
-        x = self._views(examples)
-        self.mean = x.mean(0, dtype=np.float64)
-        self.spread = x.std(0, dtype=np.float64)
-        self.spread[self.spread < 1e-9] = 1.0
+        self.mean, self.spread = _moments(self._views(part) for part in self._parts(examples))
+        self.spread[self.spread < CONSTANT] = 1.0
 
     def transform(self, examples: SequenceDataset) -> Matrix:
-        """Return a dense matrix, of pairs of sequences one view after the other."""
+        """Return a dense matrix, of pairs of sequences one view after the other, or ``Rows``."""
+        return in_parts(self._standardised, self._parts(examples))
+
+    def _parts(self, examples: SequenceDataset) -> list[SequenceDataset]:
+        """Return the examples, in parts if the features of their positions would be many."""
+        return parted(examples, MANY // examples.flat.shape[1:].numel()) if self.of_positions else [examples]
+
+    def _standardised(self, examples: SequenceDataset) -> np.ndarray:
         return (self._views(examples) - self.mean) / self.spread
 
     def _views(self, examples: SequenceDataset) -> np.ndarray:
         return np.concatenate(np.split(self.compute(sequences(examples)), examples.views), axis=1)
+
+
+class NumbersOfValues(Numbers):
+    """Numbers that do not depend on the units of values, be they volts or picovolts.
+
+    A channel whose values are small is divided by a unit of its own, a power of two that changes no digit.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unit = np.ones(1)
+
+    def fit(self, examples: SequenceDataset) -> None:
+        """Measure the units, and mean and spread."""
+        self.unit = _units(examples)
+        super().fit(examples)
+
+    def state(self) -> State:
+        """Return mean and spread, and the units if values are small."""
+        return super().state() | ({"unit": torch.from_numpy(self.unit)} if (self.unit < 1).any() else {})
+
+    def load(self, state: State) -> None:
+        """Set mean, spread and units."""
+        super().load(state)
+        self.unit = state["unit"].numpy() if "unit" in state else np.ones(1)
+
+    def _views(self, examples: SequenceDataset) -> np.ndarray:
+        return super()._views(_in_units(examples, self.unit))
 
 
 class SingularDirections(Features):
@@ -162,17 +206,85 @@ def concatenated(examples: SequenceDataset) -> np.ndarray:
     return np.concatenate([examples.sequence(row) for row in range(len(examples))])
 
 
-class FlatValues(Numbers):
-    """All values of sequences of equal length."""
+def parted(examples: SequenceDataset, positions: int) -> list[SequenceDataset]:
+    """Return some sequences after the other, of about as many positions; so few are one part."""
+    lengths = examples.lengths.sum(0)
+    if int(lengths.sum()) <= positions:
+        return [examples]
+    number = (lengths.cumsum(0) - lengths) // max(1, positions)
+    sizes = number.unique(return_counts=True)[1].tolist()
+    return [examples.take(rows) for rows in torch.arange(len(examples)).split(sizes)]
+
+
+class Rows:
+    """A matrix with a row per position, computed part by part when it is needed."""
+
+    def __init__(self, matrix: Callable[[SequenceDataset], Matrix], parts: list[SequenceDataset]) -> None:
+        self.matrix = matrix
+        self.parts = parts
+        self.taken: tuple[np.ndarray, Matrix] | None = None
+
+    def __getitem__(self, rows: np.ndarray) -> Matrix:
+        """Return some rows, in ascending order; those taken last are kept for the next setting of a model."""
+        if self.taken is None or not np.array_equal(self.taken[0], rows):
+            ends = np.cumsum([int(part.lengths.sum()) for part in self.parts])
+            own = np.split(rows, np.searchsorted(rows, ends[:-1]))
+            firsts = [0, *ends[:-1]]
+            found = [
+                self.matrix(part)[rows - first]
+                for part, rows, first in zip(self.parts, own, firsts, strict=True)
+            ]
+            self.taken = rows, _stacked(found)
+        return self.taken[1]
+
+    def scores(self, of_matrix: Callable[[Matrix], np.ndarray]) -> np.ndarray:
+        """Return the scores (rows, K) that a function gives the rows."""
+        return np.concatenate([of_matrix(self.matrix(part)) for part in self.parts])
+
+
+def in_parts(matrix: Callable[[SequenceDataset], Matrix], parts: list[SequenceDataset]) -> Matrix:
+    """Return the matrix of the only part, or ``Rows`` of several."""
+    return Rows(matrix, parts) if len(parts) > 1 else matrix(parts[0])
+
+
+class FlatValues(NumbersOfValues):
+    """All values of sequences of equal length.
+
+    A longer sequence is cut to that length. A shorter one has training means where it has ended.
+    """
 
     name = "values"
+    absent = np.nan
+    """What stands where a sequence has ended, before it is standardised; NaN: the mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 0  # numbers of a sequence
+
+    def fit(self, examples: SequenceDataset) -> None:
+        """Measure the length, and mean and spread."""
+        self.width = int(examples.lengths.max()) * examples.sequence(0)[:1].size
+        super().fit(examples)
+
+    def load(self, state: State) -> None:
+        """Set mean, spread and units, and the length, which the means show: no saved model takes pairs."""
+        super().load(state)
+        self.width = len(self.mean)
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, positions * channels)."""
-        return np.stack([examples.sequence(row).reshape(-1) for row in range(len(examples))]).astype(float)
+        found = np.full((len(examples), self.width), self.absent)
+        for row, numbers in enumerate(found):
+            values = examples.sequence(row).reshape(-1)[: self.width]
+            numbers[: len(values)] = values
+        return found
+
+    def _standardised(self, examples: SequenceDataset) -> np.ndarray:
+        x = super()._standardised(examples)
+        return np.where(np.isnan(x), 0.0, x)
 
 
-class Summary(Numbers):
+class Summary(NumbersOfValues):
     """Mean, standard deviation, minimum and maximum of every channel."""
 
     name = "mean, sd, min, max"
@@ -182,7 +294,7 @@ class Summary(Numbers):
         return np.stack([_summary(examples.sequence(row)) for row in range(len(examples))])
 
 
-class HandMade(Numbers):
+class HandMade(NumbersOfValues):
     """Statistics that a task defines for its examples."""
 
     name = "statistics"
@@ -196,7 +308,7 @@ class HandMade(Numbers):
         return self.statistics(examples)
 
 
-class Statistics(Numbers):
+class Statistics(NumbersOfValues):
     """Level, spread, shape and power of every channel, and the length of the sequence."""
 
     name = "statistics of values"
@@ -210,22 +322,25 @@ class Symbols(FlatValues):
     """The number of the symbol at every place, for sequences of equal length."""
 
     name = "symbols at their places, as numbers"
+    absent = -1.0  # no symbol
 
 
-class ValueWindows(Numbers):
+class ValueWindows(NumbersOfValues):
     """The values around a position, zero beyond the ends of a sequence; one row per position."""
 
     name = f"the {AROUND} positions on either side"
+    of_positions = True
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (positions, (2 * AROUND + 1) * channels)."""
         return _windows(examples, AROUND, 0.0)
 
 
-class Rhythm(Numbers):
+class Rhythm(NumbersOfValues):
     """The symbols or values around a position, and its place from both ends and on clocks; one row each."""
 
     name = "a wide window and the place of a position"
+    of_positions = True
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (positions, features); -1 stands beyond the ends of a sequence."""
@@ -236,6 +351,50 @@ class Rhythm(Numbers):
         left = np.repeat(lengths, lengths) - place
         clocks = [place % clock for clock in CLOCKS]
         return np.hstack([_windows(examples, around, -1.0), np.stack([place, left, *clocks], axis=1)])
+
+
+def _moments(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of every column over the rows of all parts."""
+    found = [(len(x), x.mean(0, dtype=np.float64), x.var(0, dtype=np.float64)) for x in parts]
+    sizes, means, variances = (np.array(each) for each in zip(*found, strict=True))
+    share = sizes / sizes.sum()
+    mean = share @ means
+    return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
+
+
+def _stacked(found: list[Matrix]) -> Matrix:
+    return sparse.vstack(found).tocsr() if sparse.issparse(found[0]) else np.concatenate(found)
+
+
+def _units(examples: SequenceDataset) -> np.ndarray:
+    """Return the unit of every channel of values: near their range if that is small, else 1.
+
+    A channel that is constant up to rounding has the unit 1. So have symbols.
+    """
+    if not examples.flat.is_floating_point():
+        return np.ones(1)
+    low = np.inf
+    high = -np.inf
+    every = sequences(examples)
+    for row in range(len(every)):
+        x = every.sequence(row).astype(np.float64)
+        low = np.fmin(low, np.fmin.reduce(x))
+        high = np.fmax(high, np.fmax.reduce(x))
+        if (high - low >= SMALL).all():  # of most data, after the first sequence
+            break
+    span = np.atleast_1d(high - low)
+    small = (span < SMALL) & (span > RELATIVE * np.maximum(abs(low), abs(high)))
+    return np.exp2(np.floor(np.log2(np.where(small, span, 1.0))))
+
+
+def _in_units(examples: SequenceDataset, unit: np.ndarray) -> SequenceDataset:
+    """Return the examples with the values of every channel divided by its unit."""
+    if (unit == 1).all():
+        return examples
+    values = concatenated(sequences(examples))
+    lengths = examples.lengths.flatten()
+    starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
+    return replace(examples, flat=torch.from_numpy(values / unit.astype(values.dtype)), starts=starts)
 
 
 def _summary(sequence: np.ndarray) -> np.ndarray:

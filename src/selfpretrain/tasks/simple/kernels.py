@@ -6,6 +6,7 @@ thresholds are quantiles of their outputs on training sequences. Each kernel rea
 Source: Dempster, Schmidt and Webb (2021), MiniRocket.
 """
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -28,7 +29,12 @@ WORK = 4e9
 """Most kernel outputs to compute: some seconds."""
 SAMPLE = 32
 """Training sequences from which thresholds are computed."""
+LEVELS = 10_000
+"""Most outputs of a kernel from which its thresholds are computed."""
 BATCH = 16
+"""Most sequences whose outputs are computed at a time."""
+POSITIONS = 2**20
+"""Most positions of them, padding included: 350 MB of outputs. A longer sequence is computed alone."""
 
 Thresholds = list[tuple[int, Tensor]]
 """Dilation, and the (kernels, quantiles) thresholds at it."""
@@ -90,9 +96,12 @@ def _over_channels(kernels: Tensor, channels: int) -> Tensor:
     return kernels[:, None] * masks[..., None]
 
 
-def _batches(examples: SequenceDataset) -> list[Batch]:
-    """Return all sequences in batches, in their order."""
-    return [examples.batch(rows) for rows in torch.arange(len(examples)).split(BATCH)]
+def _batches(examples: SequenceDataset) -> Iterator[Batch]:
+    """Yield all sequences in batches, in their order; batches of long sequences are smaller."""
+    for rows in torch.arange(len(examples)).split(BATCH):
+        size = max(1, POSITIONS // int(examples.longest[rows].max()))
+        for some in rows.split(size):
+            yield examples.batch(some)
 
 
 def _kernel_outputs(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
@@ -105,16 +114,16 @@ def _kernel_outputs(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
 
 def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantiles: int) -> Tensor:
     """Return the (kernels, quantiles) thresholds: quantiles of the outputs on training sequences."""
-    outputs = torch.cat(
-        [
-            _kernel_outputs(batch, weights, dilation).transpose(0, 1)[:, batch.real()]
-            for batch in _batches(sample)
-        ],
-        dim=1,
-    )
-    n_outputs = outputs.shape[1]
-    outputs = outputs[:, torch.linspace(0, n_outputs - 1, min(n_outputs, 10_000)).long()]
-    return outputs.quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=1).T
+    n_outputs = int(sample.lengths.sum())
+    chosen = torch.linspace(0, n_outputs - 1, min(n_outputs, LEVELS)).long()
+    parts = []
+    for batch in _batches(sample):
+        real = batch.real().flatten().nonzero()[:, 0]
+        own = real[chosen[chosen < len(real)]]
+        chosen = chosen[chosen >= len(real)] - len(real)
+        outputs = _kernel_outputs(batch, weights, dilation)
+        parts.append(outputs[own // outputs.shape[2], :, own % outputs.shape[2]])
+    return torch.cat(parts).quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=0).T
 
 
 def _shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ...data.spec import ClassSets, Reals, Target
-from .features import Matrix, State
+from .features import Matrix, Rows, State
 
 NEVER = -30.0
 """Logit of a class that no training example has."""
@@ -52,6 +52,8 @@ class LinearModel:
 
     def scores(self, x: Matrix) -> np.ndarray:
         """Return logits, or numbers (rows, K)."""
+        if isinstance(x, Rows):
+            return x.scores(self.scores)
         return np.asarray(x @ self.coef) + self.bias
 
     def state(self) -> State:
@@ -139,8 +141,10 @@ class BoostedTrees:
         """Number of thresholds and answers."""
         return len(self.value) + self.bias.size
 
-    def scores(self, x: np.ndarray) -> np.ndarray:
+    def scores(self, x: Matrix) -> np.ndarray:
         """Return logits, or numbers (rows, K)."""
+        if isinstance(x, Rows):
+            return x.scores(self.scores)
         x = x.astype(np.float32)  # thresholds of scikit-learn are between numbers of this precision
         rows = np.arange(len(x))
         found = np.tile(self.bias, (len(x), 1))

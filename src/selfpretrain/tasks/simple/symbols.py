@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from ...data.dataset import SequenceDataset
-from .features import Features, Matrix, concatenated, sequences
+from .features import Features, Matrix, concatenated, in_parts, parted, sequences
 
 GRAMS = 4
 """Length of the longest n-gram."""
@@ -73,7 +72,10 @@ class SymbolFeatures(Features):
         self.idf = np.log((1 + number) / (1 + rows)) + 1
 
     def transform(self, examples: SequenceDataset) -> Matrix:
-        """Return a sparse matrix."""
+        """Return a sparse matrix, of many positions ``Rows``."""
+        return in_parts(self._whole, parted(examples, CHUNK) if self.of_positions else [examples])
+
+    def _whole(self, examples: SequenceDataset) -> Matrix:
         x = sparse.vstack([self._matrix(*part) for part in _chunks(examples)]).tocsr()
         return x if examples.views == 1 else self.join_views(x[: len(examples)], x[len(examples) :])
 
@@ -152,6 +154,7 @@ class Windows(SymbolFeatures):
     """The symbols around a position, and the pairs of neighbours among them; one row per position."""
 
     name = f"the {AROUND} symbols on either side"
+    of_positions = True
     runs = 2
     """Symbols of the longest run of neighbours that is a feature."""
 
@@ -184,11 +187,8 @@ class Neighbours(Windows):
 
 def _chunks(examples: SequenceDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield some sequences after the other, concatenated, and their lengths: all first views come first."""
-    examples = sequences(examples)
-    lengths = examples.lengths[0]
-    chunk = (lengths.cumsum(0) - lengths) // CHUNK
-    for rows in torch.arange(len(examples)).split(chunk.unique(return_counts=True)[1].tolist()):
-        yield concatenated(examples.take(rows)), lengths[rows].numpy()
+    for part in parted(sequences(examples), CHUNK):
+        yield concatenated(part), part.lengths[0].numpy()
 
 
 def mix(code: np.ndarray, symbol: Any) -> np.ndarray:

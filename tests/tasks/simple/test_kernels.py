@@ -1,0 +1,73 @@
+"""Kernels on long sequences: what is in memory at a time, and that nothing else depends on it."""
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.tasks.simple import kernels
+from selfpretrain.tasks.simple.kernels import KernelShares
+
+RANDOM = np.random.RandomState(0)
+
+
+def sequences(lengths, scale=1.0):
+    random = np.random.RandomState(1)
+    rows = [(scale * random.randn(length, 2)).astype(np.float32) for length in lengths]
+    return SequenceDataset.from_sequences(rows, np.arange(len(rows)) % 2)
+
+
+def thresholds_of_all(sample, weights, dilation, quantiles):
+    """Quantiles of the outputs of all sequences, of which some are chosen when all are there."""
+    outputs = [
+        kernels._kernel_outputs(sample.batch(rows), weights, dilation).transpose(0, 1)[
+            :, sample.batch(rows).real()
+        ]
+        for rows in torch.arange(len(sample)).split(kernels.BATCH)
+    ]
+    found = torch.cat(outputs, dim=1)
+    n = found.shape[1]
+    found = found[:, torch.linspace(0, n - 1, min(n, kernels.LEVELS)).long()]
+    return found.quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=1).T
+
+
+@pytest.mark.parametrize("levels", [10_000, 1_000, 7])
+@pytest.mark.parametrize("lengths", [np.full(20, 60), RANDOM.randint(20, 60, 33), [50]])
+def test_thresholds_are_those_of_all_outputs_together(levels, lengths, monkeypatch):
+    monkeypatch.setattr(kernels, "LEVELS", levels)
+    sample = sequences(lengths)
+    weights = kernels._kernels(sample)
+    for dilation in (1, 4):
+        found = kernels._thresholds(sample, weights, dilation, 3)
+        assert torch.equal(found, thresholds_of_all(sample, weights, dilation, 3))
+
+
+@pytest.mark.parametrize("most", [1, 100, 300])
+def test_long_sequences_are_computed_few_at_a_time(most, monkeypatch):
+    examples = sequences([40, 60, 30, *[20] * 30, 150])
+    whole = KernelShares()
+    whole.fit(examples)
+    x = whole.compute(examples)
+    inner, seen = kernels._kernel_outputs, []
+
+    def watched(batch, weights, dilation):
+        seen.append(batch.inputs.shape[:2])
+        return inner(batch, weights, dilation)
+
+    monkeypatch.setattr(kernels, "POSITIONS", most, raising=False)
+    monkeypatch.setattr(kernels, "_kernel_outputs", watched)
+    found = KernelShares()
+    found.fit(examples)
+    assert all(n == 1 or n * length <= most for n, length in seen)
+    for (_, levels), (_, expected) in zip(found.thresholds, whole.thresholds, strict=True):
+        torch.testing.assert_close(levels, expected, atol=1e-4, rtol=1e-4)
+    # Of equal thresholds, shares differ by rounding at one of them alone.
+    assert (np.abs(whole.compute(examples) - x) > 1e-6).mean() < 0.01
+
+
+def test_shares_do_not_depend_on_units():
+    found, small = KernelShares(), KernelShares()
+    found.fit(sequences([60] * 12))
+    small.fit(sequences([60] * 12, 2.0**-40))
+    x, y = found.transform(sequences([60] * 12)), small.transform(sequences([60] * 12, 2.0**-40))
+    assert (np.abs(x - y) > 1e-6).mean() < 0.01 and x.std(0).max() > 0.5
