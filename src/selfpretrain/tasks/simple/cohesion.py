@@ -50,8 +50,8 @@ class GramStatistics:
 
         They are the pointwise mutual information of the two symbols, the entropy of the symbol that follows
         the one or two symbols on the left, and of the symbol that precedes the one or two on the right. They
-        are high and low at the boundaries of words. At the ends of a sequence, where two symbols on one side
-        are one, the two at the boundary stand for them.
+        are high and low at the boundaries of words. At the ends of a sequence, where one side has one symbol
+        only, its entropy stands for that of two.
 
         Args:
             owner: (T,) the sequence of every position; values between two sequences mean nothing.
@@ -62,12 +62,14 @@ class GramStatistics:
         left = self.values("preceding 2", two)
         inner = np.zeros(len(flat), dtype=bool)  # neither first nor last of a sequence
         inner[1:-1] = (owner[:-2] == owner[1:-1]) & (owner[1:-1] == owner[2:])
+        following = self.values("following 1", one)[:-1]
+        preceding = self.values("preceding 1", one)[1:]
         found = {
             "information": self.values("log count 2", two) - ones[:-1] - ones[1:],
-            "following 1": self.values("following 1", one)[:-1],
-            "following 2": np.where(inner[:-1], np.roll(right, 1), right),
-            "preceding 1": self.values("preceding 1", one)[1:],
-            "preceding 2": np.where(inner[1:], np.roll(left, -1), left),
+            "following 1": following,
+            "following 2": np.where(inner[:-1], np.roll(right, 1), following),
+            "preceding 1": preceding,
+            "preceding 2": np.where(inner[1:], np.roll(left, -1), preceding),
         }
         return np.stack([found[name] for name in BOUNDARIES])
 
