@@ -318,6 +318,7 @@ class Log:
         with explain_errors(path):
             self._file = path.open("a+b")
             if self.size < size:
+                self.close()
                 raise StoreError(
                     damaged_message(path, "it is shorter than its checkpoint says", _advice(CHECKPOINT))
                 )
