@@ -514,3 +514,32 @@ def test_copies_of_a_sequence_are_in_one_split_and_in_one_fold():
 
 def test_a_task_with_as_many_sequences_in_val_as_in_train_has_a_val_split():
     assert has_val(Procedural(train=30, val=30))
+
+
+def sentences(number, seed=0):
+    """Sentences of words of a lexicon without spaces, and for every letter whether it begins a word."""
+    random = np.random.RandomState(seed)
+    lexicon = [random.randint(0, 40, random.randint(2, 5)).tolist() for _ in range(60)]
+    X, y = [], []
+    for _ in range(number):
+        words = [lexicon[i] for i in random.randint(0, len(lexicon), 6)]
+        X.append([letter for word in words for letter in word])
+        y.append(["inside" if place else "begins" for word in words for place in range(len(word))])
+    return X, y
+
+
+def test_counts_help_where_they_show_what_few_labels_do_not():
+    X, y = sentences(300)
+    y = [labels if i < 30 else None for i, labels in enumerate(y)]
+    assert tried_objectives(X, y) == {"ngram-statistics", "masked"}
+    of_symbols = [
+        ["low" if letter < 20 else "high" for letter in x] if i < 100 else None for i, x in enumerate(X)
+    ]
+    assert tried_objectives(X, of_symbols) == {"masked"}
+    model = PositionClassifier(signal="tokens", objective="masked", **QUICK).fit(X, y)
+    assert {row["objective"] for row in model.trials_} == {"masked"}
+
+
+def tried_objectives(X, y):
+    model = PositionClassifier(signal="tokens", model="network", **QUICK).fit(X, y)
+    return {row["objective"] for row in model.trials_}

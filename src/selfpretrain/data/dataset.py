@@ -238,6 +238,26 @@ class SequenceDataset:
         return [_hash_views([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
 
 
+def sequences(examples: SequenceDataset) -> SequenceDataset:
+    """Return an example for every sequence: all first views, then all second ones."""
+    if examples.views == 1:
+        return examples
+    n = examples.starts.numel()
+    return replace(
+        examples,
+        starts=examples.starts.reshape(1, n),
+        lengths=examples.lengths.reshape(1, n),
+        targets=torch.zeros(n),  # not looked at
+        groups=None,
+        weights=None,
+    )
+
+
+def concatenated(examples: SequenceDataset) -> np.ndarray:
+    """Return the sequences of examples of one sequence each, concatenated in their order."""
+    return np.concatenate([examples.sequence(row) for row in range(len(examples))])
+
+
 def generator(*key: int | str) -> torch.Generator:
     """Return a random generator seeded by its key alone, e.g. ``generator(seed, "mask", step)``."""
     digest = hashlib.sha256(repr(key).encode()).digest()

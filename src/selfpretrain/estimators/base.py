@@ -55,6 +55,7 @@ from .simple import (
     SimpleCandidate,
     SimpleMethods,
     SimplePredictor,
+    counts_help,
 )
 
 SIMPLE = 0.2
@@ -428,7 +429,10 @@ class SequenceEstimator(EstimatorSettings):
         simple = self._simple_candidates(task, folds, start, seconds)
         trials: list[Json] = []
         if self._searches(task):
-            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds)
+            counted = self.objective == "auto" and counts_help(
+                self._simple_methods(task, folds), _labelled(task.load("train"))
+            )
+            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds, counted)
             found = search.best()
             trials = found.trials
             self.set_networks(task, found.recipes, found.networks)
@@ -491,6 +495,13 @@ class SequenceEstimator(EstimatorSettings):
         one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
         return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
 
+    def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
+        """Return the simple methods for a task, to be validated on its folds."""
+        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
+        weights = getattr(self._objective(task), "weights", ())
+        quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
+        return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
+
     def _simple_candidates(
         self, task: Task, folds: Sequence[Task], start: float, seconds: float
     ) -> list[SimpleCandidate]:
@@ -502,19 +513,13 @@ class SequenceEstimator(EstimatorSettings):
         skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
         if skipped or not has_val(task):
             return []
-        form = task.form
-        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
-        output = OUTPUTS[form.target.kind]
-        objective = self._objective(task)
-        weights = getattr(objective, "weights", ())
-        quality = partial(leaderboard.quality, output)
-        fitting = SimpleMethods(form, pairs, task.load("train"), leaderboard.answers, quality, weights)
         whole = _labelled(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()
             rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
             whole = data.whole.take(torch.from_numpy(rows))
-        return fitting.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
+        methods = self._simple_methods(task, folds)
+        return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
 
     def _keep_best(
         self, answers: Answers, seconds: float, simple: list[SimpleCandidate], groups: np.ndarray | None

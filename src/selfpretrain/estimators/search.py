@@ -84,6 +84,7 @@ class Search:
     seconds: float  # time limit of the whole fit
     deadline: float  # when it ends, of time.monotonic
     folds: Sequence[Task]
+    counted: bool = False  # whether counts of n-grams help to label positions
     trials: list[Json] = field(default_factory=list)
 
     def best(self) -> Outcome:
@@ -107,7 +108,7 @@ class Search:
     def _planned(self) -> list[_Trial]:
         """Return the trials with their recipes, within the time limit; finetuning is shortened first."""
         found = []
-        for settings in self.estimator.variants(self.task):
+        for settings in self.estimator.variants(self.task, self.counted):
             found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
         left = USED * self._seconds_left()
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))

@@ -107,7 +107,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             network alone.
         mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
         objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
-            and masked are tried for symbols, masked for values and for labels of positions.
+            and masked are tried for symbols, masked for values and for labels of positions, and also
+            ngram-statistics for labels of positions that counts of n-grams help simple methods to find.
         pooling: mean, max, last or attention (learned weights) over positions; auto: last for symbols, which
             end with a sign, else mean.
         position_encoding: auto: learned for symbols in sequences of equal length, else that of the mixer.
@@ -245,13 +246,16 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         scratch = _change(arms.scratch, self.epochs, self.lr)
         return ArmRecipes(model, pretrain, finetune, model, scratch)
 
-    def variants(self, task: Task) -> list[dict[str, Any]]:
+    def variants(self, task: Task, counted: bool = False) -> list[dict[str, Any]]:
         """Return the settings to try; the first is the default.
 
         ``objective`` is that of pretraining, and ``rate`` a factor of the learning rate of finetuning. A task
         with a name keeps the setting that was chosen for it.
+
+        Args:
+            counted: whether counts of n-grams in all sequences help to label positions.
         """
-        objectives = self._objectives(task)
+        objectives = self._objectives(task, counted)
         if not isinstance(task, InMemoryTask):
             return [{"objective": objectives[-1]}]
         free = self.objective is not None and self.lr is None and self.finetune_lr == "auto"
@@ -266,13 +270,16 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         changed.__dict__["rate"] = variant["rate"]
         return changed
 
-    def _objectives(self, task: Task) -> list[str | None]:
+    def _objectives(self, task: Task, counted: bool) -> list[str | None]:
         """Return the objectives of pretraining to try; masked is the last of several."""
         if self.objective != "auto":
             return [self.objective]
-        tokens = isinstance(task.form.signal, Tokens) and not isinstance(task.form.target, PositionClasses)
-        causal = tokens and _may_be_causal(resolve("mixers", self._mixer_name(task)))
-        return ["causal", "masked"] if causal else ["masked"]
+        mixer = resolve("mixers", self._mixer_name(task))
+        if not isinstance(task.form.signal, Tokens) or not mixer.denoises:
+            return ["masked"]
+        if isinstance(task.form.target, PositionClasses):
+            return ["ngram-statistics", "masked"] if counted else ["masked"]
+        return ["causal", "masked"] if _may_be_causal(mixer) else ["masked"]
 
     def _mixer_name(self, task: Task) -> str | Mixer:
         if self.mixer != "auto":
@@ -352,7 +359,7 @@ def _may_be_causal(mixer: Mixer) -> bool:
         Model(mixer, causal=True)
     except SelfPretrainError:
         return False
-    return mixer.denoises
+    return True
 
 
 def has_val(task: Task) -> bool:

@@ -10,7 +10,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,21 @@ from torch import Tensor
 from ..data.dataset import SequenceDataset
 from ..data.spec import SequenceSpec
 from ..system.files import Json
+from ..tasks.simple.cohesion import CohesionWindows
 from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
 from ..tasks.simple.models import BoostedTrees, LinearModel
-from ..tasks.simple.symbols import SymbolFeatures
+from ..tasks.simple.symbols import SymbolFeatures, Windows
 from .predictor import OUTPUTS, Output, Predictor
 
 MOST_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
 MOST_DENSE = 5_000
 """The same for numbers, of which every example has all."""
+ASKED = 200
+"""Most labelled sequences that are asked whether counts of n-grams help."""
+HELPS = 0.025
+"""Least share of the errors without these counts that they must avoid."""
 MODELS: dict[str, tuple[type[LinearModel] | type[BoostedTrees], ModelKind]] = {
     LinearModel.kind: (LinearModel, LINEAR),
     BoostedTrees.kind: (BoostedTrees, BOOSTED),
@@ -189,6 +194,25 @@ class SimpleMethods:
         model = method.fitted(self.form, x, examples, setting, self.class_weights)
         assert isinstance(model, LinearModel | BoostedTrees)  # others are not saved
         return SimplePredictor(self.form, features, model)
+
+
+def counts_help(methods: SimpleMethods, labelled: SequenceDataset) -> bool:
+    """Return whether counts of n-grams in all sequences help logistic regression to label positions.
+
+    With and without them it is fitted on each half of at most ``ASKED`` labelled sequences, and asked on the
+    other. They help if they avoid a share of ``HELPS`` of its errors.
+    """
+    by_features = {each.features: each for each in candidates_for(methods.form, labelled)}
+    if CohesionWindows not in by_features or len(labelled) < 2:
+        return False
+    some = labelled.take(torch.arange(min(ASKED, len(labelled))))
+    halves = [some.take(torch.arange(first, len(some), 2)) for first in (0, 1)]
+    asked = replace(methods, folds=[(halves[0], halves[1]), (halves[1], halves[0])])
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = [asked.candidate(by_features[kind], some) for kind in (Windows, CohesionWindows)]
+    without, with_counts = (methods.quality(each.answers)[0] for each in found if each)
+    return with_counts - without > HELPS * (1 - without)
 
 
 def candidates_for(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:

@@ -4,13 +4,13 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ..data.dataset import Batch, shard, to_device
+from ..data.dataset import Batch, SequenceDataset, shard, to_device
 from ..data.spec import SequenceSpec, Target
 from ..errors import SpecError
 from ..registry import find, name_of, names
@@ -18,6 +18,8 @@ from ..shapes import Inputs, LossMask, PaddingMask, PositionMask
 from .common import reconstruction
 from .common.heads import PerPosition, Pooled, Pooling, Style
 from .common.reconstruction import Distance
+
+Kind = TypeVar("Kind", bound="Objective")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,11 @@ class Objective(abc.ABC):
     target_type: ClassVar[type[Target] | None] = None  # what it predicts; None: it reconstructs inputs
     masks_inputs: ClassVar[bool] = False  # whether it masks inputs
     needs_causal: ClassVar[bool] = False  # whether it needs a causal model, as others would see the answer
+    needs_tokens: ClassVar[bool] = False  # whether it is for symbols only
+
+    def measured(self: Kind, train: SequenceDataset) -> Kind:
+        """Return the objective with what it counts in all training sequences; most count nothing."""
+        return self
 
     @abc.abstractmethod
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:

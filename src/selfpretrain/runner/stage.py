@@ -20,7 +20,15 @@ from ..system.hardware import environment
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
 from ..training.model import Network
-from ..training.recipe import Recipe, build_network, fingerprint, foreign_modules, identity, training_data
+from ..training.recipe import (
+    Recipe,
+    build_network,
+    fingerprint,
+    foreign_modules,
+    identity,
+    measured,
+    training_data,
+)
 from ..training.run_dir import (
     CHECKPOINT,
     ERROR,
@@ -152,7 +160,9 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     plan = cost.plan(recipe)
     torch.set_num_threads(workspace.threads if plan.parameters > ONE_THREAD_BELOW else 1)
     network, moved = _initial_network(recipe, workspace)
-    data = training_data(recipe).preload(workspace.device)
+    data = training_data(recipe)
+    recipe = measured(recipe, data)
+    data = data.preload(workspace.device)
     inputs = TrainerInputs(
         recipe, network, data, evaluate.validation_data(recipe).preload(workspace.device), plan.steps
     )
@@ -177,6 +187,7 @@ def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) ->
     (weights, _) = folder.load(WEIGHTS, result.get("weights", ""))
     with explain_damage(folder, WEIGHTS):
         network.load_state_dict(weights)
+    recipe = measured(recipe, training_data(recipe))
     tested = evaluate.test(network.to(workspace.device), recipe)
     result["scores"] |= {"train": evaluate.score_training_data(network, recipe).scores, "test": tested.scores}
     if distributed.is_main():

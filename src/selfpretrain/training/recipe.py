@@ -165,6 +165,12 @@ def training_data(recipe: Recipe) -> SequenceDataset:
     return data
 
 
+def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
+    """Return the recipe whose last objective knows what it counts in the training data."""
+    last = replace(recipe.last, objective=recipe.last.objective.measured(train))
+    return replace(recipe, stages=(*recipe.stages[:-1], last))
+
+
 def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
     """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
     if recipe.last.objective.labelled:

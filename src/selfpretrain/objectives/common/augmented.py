@@ -3,11 +3,13 @@
 Validation and test see the sequences as they are.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from ...config import spec
-from ...data.dataset import Augmentation, Batch
+from ...data.dataset import Augmentation, Batch, SequenceDataset
 from ...data.spec import SequenceSpec
 from ...registry import name_of
 from ..base import Objective, ObjectiveBatch
@@ -40,6 +42,10 @@ class Augmented(Objective):
     def needs_causal(self) -> bool:  # type: ignore[override]  # that of the objective
         """Whether the objective needs a causal model."""
         return self.objective.needs_causal
+
+    def measured(self, train: SequenceDataset) -> "Augmented":
+        """Return the objective, with another one that has measured the training sequences."""
+        return replace(self, objective=self.objective.measured(train))
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """Return the head of the objective."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Positive, spec
-from ...data.dataset import Batch
+from ...data.dataset import Batch, SequenceDataset
 from ...data.spec import PositionClasses, SequenceSpec
 from ...errors import SpecError
 from ...shapes import LossMask, PaddingMask, Vectors
@@ -53,6 +53,10 @@ class Joint(Objective):
     def needs_causal(self) -> bool:  # type: ignore[override]  # that of the denoising objective
         """Whether the denoising objective needs a causal model."""
         return self.denoise.needs_causal
+
+    def measured(self, train: SequenceDataset) -> "Joint":
+        """Return the objective whose denoising has measured the training sequences."""
+        return replace(self, denoise=self.denoise.measured(train))
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """Return a module with both heads.

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from torch import Tensor
 
-from ...data.dataset import SequenceDataset
+from ...data.dataset import SequenceDataset, concatenated, sequences
 
 ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
@@ -184,26 +184,6 @@ def of_all(kind: Callable[[], Features]) -> Features:
 def directions(kind: Callable[[], Features]) -> Features:
     """Return the directions in which features vary most over all training sequences."""
     return of_all(lambda: SingularDirections(kind()))
-
-
-def sequences(examples: SequenceDataset) -> SequenceDataset:
-    """Return an example for every sequence: all first views, then all second ones."""
-    if examples.views == 1:
-        return examples
-    n = examples.starts.numel()
-    return replace(
-        examples,
-        starts=examples.starts.reshape(1, n),
-        lengths=examples.lengths.reshape(1, n),
-        targets=torch.zeros(n),  # not looked at
-        groups=None,
-        weights=None,
-    )
-
-
-def concatenated(examples: SequenceDataset) -> np.ndarray:
-    """Return the sequences of examples of one sequence each, concatenated in their order."""
-    return np.concatenate([examples.sequence(row) for row in range(len(examples))])
 
 
 def parted(examples: SequenceDataset, positions: int) -> list[SequenceDataset]:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 
-from ...data.dataset import Batch, SequenceDataset, generator
-from .features import Numbers, State, sequences
+from ...data.dataset import Batch, SequenceDataset, generator, sequences
+from .features import Numbers, State
 
 KERNEL_SIZE = 9
 """Weights of a kernel."""

@@ -5,13 +5,13 @@ They are hashed to 64-bit codes, so that a vocabulary is one sorted array.
 
 import abc
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...data.dataset import SequenceDataset
-from .features import Features, Matrix, concatenated, in_parts, parted, sequences
+from ...data.dataset import SequenceDataset, concatenated, sequences
+from ...data.ngrams import gram_codes, mix
+from .features import Features, Matrix, in_parts, parted
 
 GRAMS = 4
 """Length of the longest n-gram."""
@@ -25,9 +25,6 @@ MOST_FEATURES = 200_000
 """Most features of symbols; the most frequent ones are kept."""
 CHUNK = 1_000_000
 """Positions that are encoded at a time."""
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""Odd multiplier that spreads codes over 64 bits: 2^64 divided by the golden ratio."""
-HALF = np.uint64(32)
 Codes = tuple[np.ndarray, np.ndarray]
 """Codes of features (uint64), and the number of the row that has each."""
 
@@ -191,24 +188,9 @@ def _chunks(examples: SequenceDataset) -> Iterator[tuple[np.ndarray, np.ndarray]
         yield concatenated(part), part.lengths[0].numpy()
 
 
-def mix(code: np.ndarray, symbol: Any) -> np.ndarray:
-    """Return hashes of the pairs of a hash and a symbol."""
-    mixed = (code + np.asarray(symbol).astype(np.uint64) + np.uint64(1)) * MIXER
-    return np.asarray(mixed ^ (mixed >> HALF))
-
-
 def hashed(number: int, times: int) -> np.ndarray:
     """Return the hash of a number, repeated: small numbers themselves would collide with sums of symbols."""
     return mix(np.zeros(times, dtype=np.uint64), np.full(times, number))
-
-
-def gram_codes(flat: np.ndarray, longest: int) -> Iterator[np.ndarray]:
-    """Yield the hashes of the n-grams that start at each position, for n = 1, 2, ..."""
-    code = mix(np.zeros(len(flat), dtype=np.uint64), flat)
-    yield code
-    for n in range(2, longest + 1):
-        code = mix(code[:-1], flat[n - 1 :])
-        yield code
 
 
 def joined(parts: list[Codes]) -> Codes:
