@@ -36,11 +36,11 @@ def changed(model, change):
 
 
 HARMS = {
-    "members 0": lambda it: it.update(members=0),
-    "members many": lambda it: it.update(members=10**9),
-    "depth of millions": lambda it: it["model"].update(depth=10**6),
-    "depth of thousands": lambda it: it["model"].update(depth=10**4),
-    "another width": lambda it: it["model"].update(width=10**6),
+    "no models": lambda it: it.update(models=[]),
+    "more models than weights": lambda it: it.update(models=it["models"] * 2),
+    "depth of millions": lambda it: it["models"][0].update(depth=10**6),
+    "depth of thousands": lambda it: it["models"][0].update(depth=10**4),
+    "another width": lambda it: it["models"][0].update(width=10**6),
     "temperature 0": lambda it: it.update(temperature=0),
     "temperature NaN": lambda it: it.update(temperature=float("nan")),
     "temperature below 0": lambda it: it.update(temperature=-1.0),
@@ -105,7 +105,7 @@ def test_a_module_that_settings_name_is_imported_with_trust_alone(model, evil):
 
 
 def test_showing_a_card_imports_nothing(model, evil, capsys):
-    changed(model, lambda it: it["model"]["mixer"].update({"is": "evilmod:Evil"}))
+    changed(model, lambda it: it["models"][0]["mixer"].update({"is": "evilmod:Evil"}))
     assert run(["model", "show", str(model)]) == 0
     assert "evil" in capsys.readouterr().out and not evil.exists()
 

@@ -188,7 +188,7 @@ class SequenceEstimator(EstimatorSettings):
     def explain(self, X: Any, shape: tuple[int, int] | None = None) -> list[occlusion.Explanation]:
         """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
         data = self._to_dataset(X)
-        masked = any(stage.objective.masks_inputs for recipe in self.recipes_[:1] for stage in recipe.stages)
+        masked = all(any(s.objective.masks_inputs for s in recipe.stages) for recipe in self.recipes_)
         masked = masked and not self.simple_
         found = occlusion.explain(self.answering, data, vars(self).get("classes_"), masked, shape)
         inner = self._inner()
@@ -526,8 +526,9 @@ class SequenceEstimator(EstimatorSettings):
     ) -> None:
         """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``."""
         parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
-        objective = self.recipes_[0].stages[0].objective
-        name = "scratch" if objective.labelled else f"SPT ({name_of(objective)})"
+        first = [recipe.stages[0].objective for recipe in self.recipes_]
+        objectives = " and ".join(dict.fromkeys(map(name_of, first)))
+        name = "scratch" if first[0].labelled else f"SPT ({objectives})"
         name = f"{name}, {name_of(self.recipes_[0].model.mixer)}"
         parameters *= len(self.predictor_.networks)
         network = leaderboard.Candidate(name, self.predictor_, answers, seconds, parameters)
@@ -559,7 +560,8 @@ class SequenceEstimator(EstimatorSettings):
     def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
         """Become the estimator of networks that were trained on a task, one by each recipe."""
         first = recipes[0]
-        self.predictor_ = Predictor(first.model, first.last.objective, task.form, networks)
+        models = tuple(recipe.model for recipe in recipes)
+        self.predictor_ = Predictor(models, first.last.objective, task.form, networks)
         self.simple_ = ()
         self.averaged_ = False
         self.alphabet_ = vars(self).get("alphabet_")

@@ -138,14 +138,14 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
     Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
     """
     best = order[0]
-    surest = max(order, key=lambda each: _sureness(each.model.output, each.answers))
+    surest = max(order, key=lambda each: sureness(each.model.output, each.answers))
     if isinstance(surest.model, AveragePredictor) and _errors_above(best, surest, groups) <= 2:
         return surest
     simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
     return best if _errors_above(best, simple, groups) > 1 else simple
 
 
-def _sureness(output: Output, found: Answers) -> float:
+def sureness(output: Output, found: Answers) -> float:
     """Return minus the log loss, or R2 of numbers; larger is better."""
     metric, likelihood = quality(output, found)
     return metric if output == "number" else likelihood

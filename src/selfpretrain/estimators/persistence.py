@@ -202,10 +202,9 @@ def _content(estimator: FittedEstimator) -> Json:
         "format": FORMAT,
         "kind": type(estimator).__name__,
         "settings": to_dict(settings),
-        "model": to_dict(predictor.model),
+        "models": [to_dict(model) for model in predictor.models],
         "objective": to_dict(predictor.objective),
         "form": FORM.dump_python(predictor.form, mode="json"),
-        "members": len(predictor.networks),
         "temperature": predictor.temperature,
         "classes": [_plain(label) for label in getattr(estimator, "classes_", [])],
         "features": getattr(estimator, "n_features_in_", None),
@@ -335,18 +334,18 @@ def _with_prefix(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, 
 
 def _predictor(content: Json, folder: str | Path, trust: tuple[str, ...]) -> Predictor:
     """Build the networks of a model, with the weights in its folder."""
-    model = from_dict(content["model"], trust)
+    models = tuple(from_dict(model, trust) for model in content["models"])
     objective = from_dict(content["objective"], trust)
     form = FORM.validate_python(_finite(content["form"]))
     tensors = RunDir(Path(folder)).load(WEIGHTS, content["weights"], AGAIN)[0]
     members = {name.partition(".")[0] for name in tensors}
-    if content["members"] != len(members):
-        raise ValueError(f"members {content['members']!r}, but weights of {len(members)}")
+    if len(models) != len(members):
+        raise ValueError(f"{len(models)} models, but weights of {len(members)}")
     temperature = float(content["temperature"])
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature {temperature}")
-    networks = tuple(load_network(model, objective, form, tensors, f"{i}.") for i in range(len(members)))
-    return Predictor(model, objective, form, networks, temperature)
+    networks = tuple(load_network(model, objective, form, tensors, f"{i}.") for i, model in enumerate(models))
+    return Predictor(models, objective, form, networks, temperature)
 
 
 def _finite(plain: Any) -> Any:
@@ -418,8 +417,11 @@ def _label(plain: Any) -> Any:
 def card(content: Json) -> str:
     """Return the model card as Markdown, from the contents of ``model.json``."""
     form = content["form"]
-    recipes = content["recipes"][:1]
-    objectives = [stage["objective"]["is"] for recipe in recipes for stage in recipe["stages"]]
+    recipes = content["recipes"]
+    objectives = zip(
+        *([stage["objective"]["is"] for stage in recipe["stages"]] for recipe in recipes), strict=True
+    )
+    stages = [" and ".join(dict.fromkeys(map(_short_name, names))) for names in objectives]
     template = Environment(undefined=StrictUndefined, autoescape=False).from_string(CARD)
     return template.render(
         kind=content["kind"],
@@ -433,11 +435,15 @@ def card(content: Json) -> str:
         kept=content.get("kept", ""),
         leaderboard=content.get("leaderboard", []),
         reliable="reliability" in content["scores"],
-        mixer=_mixer_name(content["model"]["mixer"]),
-        model=content["model"],
-        members=content["members"],
-        stages=", then ".join(name.rpartition(":")[2].lower() for name in objectives) or "unknown",
+        mixer=_mixer_name(content["models"][0]["mixer"]),
+        model=content["models"][0],
+        members=len(content["models"]),
+        stages=", then ".join(stages) or "unknown",
     )
+
+
+def _short_name(path: str) -> str:
+    return path.rpartition(":")[2].lower()
 
 
 def _purpose(kind: str, target: Json) -> str:

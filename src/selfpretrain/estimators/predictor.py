@@ -45,11 +45,16 @@ Forward = Callable[[Network, Batch], Tensor]
 class Predictor:
     """One trained network, or an ensemble whose predictions are averaged."""
 
-    model: Model
+    models: tuple[Model, ...]  # of each network
     objective: Objective  # of the last stage
     form: SequenceSpec
     networks: tuple[Network, ...]
     temperature: float = 1.0  # logits are divided by it before softmax or sigmoid
+
+    @property
+    def model(self) -> Model:
+        """Model of the first network; those of an ensemble differ only in whether they are causal."""
+        return self.models[0]
 
     @property
     def output(self) -> Output:

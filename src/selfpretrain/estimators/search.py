@@ -28,18 +28,18 @@ from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
 from .in_memory import FEW, copies_together
-from .leaderboard import answers, score
+from .leaderboard import answers, score, sureness
 from .predictor import Predictor
 from .settings import EstimatorSettings, stage_seconds
-from .simple import Answers
+from .simple import Answers, average_answers
 
 FOLDS = 5
 FIRST_FOLDS = 2
 """Folds of the first round."""
 FIRST_SHARE = 1 / 3
 """Share of the steps of finetuning in the first round, if there are no folds."""
-KEPT = 0.5
-"""Share of the settings that reach the second round."""
+FINALISTS = 2
+"""Settings that reach the second round."""
 PRETRAINING = 0.6
 """Most of a time limit that pretraining takes, after which it ends."""
 FINETUNING = 0.1
@@ -53,7 +53,7 @@ Run = Callable[[list[Recipe]], list[Recipe]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best setting: one recipe and network per fold (and seed), and its answers on validation."""
+    """The best setting, or two: a recipe and network per fold (and seed), and their answers on validation."""
 
     recipes: list[Recipe]
     networks: tuple[Network, ...]
@@ -63,7 +63,7 @@ class Outcome:
     trials: list[Json]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Trial:
     settings: dict[str, Any]
     recipe: Recipe
@@ -98,12 +98,12 @@ class Search:
         if len(self.folds) == 1:
             for trial in trials:
                 trial.done.clear()
-        kept = sorted(trials, key=lambda trial: -trial.score)[: max(1, math.ceil(KEPT * len(trials)))]
-        for number, trial in enumerate(kept):
+        finalists = _finalists(trials)
+        for number, trial in enumerate(finalists):
             if number == 0 or self._seconds_left() > trial.seconds:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
-        finished = [trial for trial in kept if len(trial.done) == len(self.folds)]
-        return self._outcome(max(finished, key=lambda trial: trial.score), start)
+        finished = [trial for trial in finalists if len(trial.done) == len(self.folds)]
+        return self._outcome(self._together(finished), start)
 
     def _planned(self) -> list[_Trial]:
         """Return the trials with their recipes, within the time limit; finetuning is shortened first."""
@@ -209,19 +209,26 @@ class Search:
         finished = InFolders(self.workspace)
         trained = [recipe for recipe in recipes if self.workspace.stage(recipe).finished]
         networks = tuple(finished.network(recipe).to(self.workspace.device) for recipe in trained)
-        first = recipes[0]
-        return Predictor(first.model, first.last.objective, self.task.form, networks)
+        models = tuple(recipe.model for recipe in recipes)
+        return Predictor(models, recipes[0].last.objective, self.task.form, networks)
 
-    def _outcome(self, trial: _Trial, start: float) -> Outcome:
-        recipes = list(trial.done.values())
+    def _together(self, finished: list[_Trial]) -> list[_Trial]:
+        """Return the best trial, or the two best if their average gives better probabilities."""
+        best, *others = sorted(finished, key=lambda trial: -trial.score)
+        pair = [best, *others[:1]]
+        output = self._predictor([best.recipe]).output
+        alone, both = (sureness(output, _answers_of(trials)) for trials in ([best], pair))
+        return pair if both > alone else [best]
+
+    def _outcome(self, trials: list[_Trial], start: float) -> Outcome:
+        first = [recipe for trial in trials for recipe in trial.done.values()]
+        recipes = list(first)
         for member in range(1, self.estimator.n_members):
-            recipes += self.run(
-                [replace(recipe, seed=recipe.seed + member) for recipe in trial.done.values()]
-            )
+            recipes += self.run([replace(recipe, seed=recipe.seed + member) for recipe in first])
         networks = self._predictor(recipes).networks
         scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
         seconds = time.monotonic() - start
-        return Outcome(recipes, networks, _joined(trial.answers), scores, seconds, self.trials)
+        return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials)
 
     def _seconds_left(self) -> float:
         return max(1.0, self.deadline - time.monotonic())
@@ -231,9 +238,16 @@ class Search:
             write_line(line)
 
 
+def _finalists(trials: list[_Trial]) -> list[_Trial]:
+    """Return the trials of the second round: the best, and the best of another objective, if there is one."""
+    best, *others = sorted(trials, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: trial.settings["objective"] == best.settings["objective"])
+    return [best, *others][:FINALISTS]
+
+
 def trainings(trials: int, folds: int) -> float:
     """Return how many full finetunings both rounds take."""
-    kept = max(1, math.ceil(KEPT * trials))
+    kept = min(FINALISTS, trials)
     if trials == 1:
         return float(folds)
     if folds == 1:
@@ -289,6 +303,11 @@ def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
     """Return a share of the steps of a recipe's last stage, as fields of a budget."""
     steps = cost.plan(recipe).steps or 1
     return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
+
+
+def _answers_of(trials: list[_Trial]) -> Answers:
+    """Return the answers of a trial on all folds, or of the average of several."""
+    return average_answers([_joined(trial.answers) for trial in trials])
 
 
 def _joined(parts: dict[int, Answers]) -> Answers:
