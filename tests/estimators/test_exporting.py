@@ -65,6 +65,30 @@ def exported(*arguments, pooling="auto"):
     subprocess.run([sys.executable, "-c", SCRIPT, *words], check=True, env=environment)
 
 
+TWO = """
+import sys, warnings
+import torch
+from selfpretrain import SequenceClassifier
+from selfpretrain.estimators.search import Search
+
+warnings.simplefilter("ignore")
+Search._together = lambda search, finished: finished
+X = [[i % 5, i % 3, 1] for i in range(60)]
+quick = dict(width=8, depth=1, epochs=1, pretrain_epochs=0.1)
+model = SequenceClassifier(**quick, signal="tokens", model="network").fit(X, [i % 2 for i in range(60)])
+assert sorted({each.causal for each in model.predictor_.models}) == [False, True]
+assert model.export(sys.argv[1]) < 1e-5
+program = torch.export.load(sys.argv[1]).module()
+data = model._to_dataset(X[:7])
+answers = program(data.stack(), data.lengths[0]).detach().numpy()
+assert abs(answers - model.predict_proba(X[:7])).max() < 1e-5
+"""
+
+
+def test_causal_and_bidirectional_networks_are_exported_together(tmp_path):
+    subprocess.run([sys.executable, "-c", TWO, str(tmp_path / "model.pt2")], check=True)
+
+
 @pytest.mark.parametrize(
     ("mixer", "pooling"), [("s4d", "last"), pytest.param("attention", "mean", marks=pytest.mark.slow)]
 )

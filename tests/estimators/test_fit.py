@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from selfpretrain import (
     MultilabelClassifier,
@@ -27,6 +29,7 @@ from selfpretrain.estimators.search import FOLDS, Search, fold_data
 from selfpretrain.estimators.settings import has_val
 from selfpretrain.estimators.simple import AveragePredictor, SimpleMethods, SimplePredictor, average_answers
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
@@ -166,6 +169,66 @@ def test_settings_are_tried_by_halving_and_share_their_pretraining(tmp_path):
     assert len(model.predictor_.networks) == FOLDS
     winner = max(second, key=lambda row: row["score"])
     assert model.recipes_[0].last.optim.lr == pytest.approx(winner["lr"])
+
+
+@pytest.fixture(scope="module")
+def two():
+    """A network of two settings: pretrained causally and by masking."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Search, "_together", lambda search, finished: finished)
+        return SequenceClassifier(**QUICK, model="network").fit(WORDS[:60], GENUS[:60])
+
+
+def test_the_two_settings_that_are_averaged_have_two_objectives(two):
+    assert {type(recipe.stages[0].objective) for recipe in two.recipes_} == {Causal, Masked}
+    assert [model.causal for model in two.predictor_.models].count(True) == FOLDS
+    assert len(two.predictor_.networks) == len(two.recipes_) == 2 * FOLDS
+    (row,) = two.leaderboard_
+    assert row["name"] in ("SPT (causal and masked), attention", "SPT (masked and causal), attention")
+    assert row["parameters"] == sum(p.numel() for n in two.predictor_.networks for p in n.parameters())
+
+
+def test_networks_of_two_settings_predict_are_saved_and_explained(two, tmp_path):
+    new = words(50, 2)
+    data = two._to_dataset(new)
+    halves = [
+        replace(two.predictor_, networks=two.predictor_.networks[part], models=two.predictor_.models[part])
+        for part in (slice(0, FOLDS), slice(FOLDS, None))
+    ]
+    probabilities = two.predict_proba(new)
+    assert np.allclose(probabilities, np.mean([each.probabilities(data) for each in halves], axis=0))
+    again = SequenceClassifier.load(two.save(tmp_path / "model"))
+    assert (again.predict_proba(new) == probabilities).all()
+    assert "causal" in (tmp_path / "model" / "README.md").read_text()
+    (found,) = two.explain(["nnnnnna"])
+    assert len(found.importance) == 7
+
+
+@pytest.mark.parametrize(("sure", "averaged"), [((0.9, 0.9), True), ((0.9, 0.501), False)])
+def test_two_settings_are_averaged_where_that_gives_better_probabilities(two, sure, averaged):
+    """Each is sure of what it gets right, and unsure where it is wrong; one of them may know nothing."""
+    y = np.arange(200) % 2
+    trials = []
+    for number, each in enumerate(sure):
+        right = (np.arange(200) < 180) if number == 0 else (np.arange(200) >= 20)
+        chance = np.where(right, each, 0.45)
+        answers = np.where(np.arange(2) == y[:, None], chance[:, None], 1 - chance[:, None])
+        trials.append(search._Trial({}, two.recipes_[0], answers={0: (y, answers)}, score=0.9 - number / 100))
+    found = Search(two, two.task_, two._workspace(), two._run, 60.0, 60.0, [two.task_])._together(trials)
+    assert found == (trials if averaged else trials[:1])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=6))
+def test_the_second_round_has_the_best_setting_and_the_best_of_another_objective(two, given_trials):
+    recipe = two.recipes_[0]
+    trials = [search._Trial({"objective": name}, recipe, score=float(n)) for name, n in given_trials]
+    found = search._finalists(trials)
+    assert len(found) == min(2, len(trials))
+    assert found[0].score == max(trial.score for trial in trials)
+    others = [trial for trial in trials if trial.settings != found[0].settings]
+    if others:
+        assert found[1].score == max(trial.score for trial in others)
+        assert found[1].settings != found[0].settings
 
 
 def test_folds_hold_every_label_out_once_and_no_test_example():

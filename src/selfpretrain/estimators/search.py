@@ -29,7 +29,7 @@ from ..training.model import Network
 from ..training.recipe import Recipe
 from .in_memory import FEW, copies_together
 from .leaderboard import answers, score, sureness
-from .predictor import Predictor
+from .predictor import OUTPUTS, Output, Predictor
 from .settings import EstimatorSettings, stage_seconds
 from .simple import Answers, average_answers
 
@@ -181,7 +181,7 @@ class Search:
             trial.answers[fold] = self._answers(trial.done[fold])
         trial.seconds += time.monotonic() - start
         joined = _joined(trial.answers)
-        trial.score = score(self._predictor([trial.recipe]).output, joined)
+        trial.score = score(self._output, joined)
         row = {key: value for key, value in trial.settings.items() if value is not None}
         row |= {"round": round_name, "folds": len(trial.answers), "score": trial.score}
         row |= {"lr": trial.recipe.last.optim.lr, "seconds": round(trial.seconds, 1)}
@@ -216,8 +216,7 @@ class Search:
         """Return the best trial, or the two best if their average gives better probabilities."""
         best, *others = sorted(finished, key=lambda trial: -trial.score)
         pair = [best, *others[:1]]
-        output = self._predictor([best.recipe]).output
-        alone, both = (sureness(output, _answers_of(trials)) for trials in ([best], pair))
+        alone, both = (sureness(self._output, _answers_of(trials)) for trials in ([best], pair))
         return pair if both > alone else [best]
 
     def _outcome(self, trials: list[_Trial], start: float) -> Outcome:
@@ -229,6 +228,10 @@ class Search:
         scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
         seconds = time.monotonic() - start
         return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials)
+
+    @property
+    def _output(self) -> Output:
+        return OUTPUTS[self.task.form.target.kind]
 
     def _seconds_left(self) -> float:
         return max(1.0, self.deadline - time.monotonic())
