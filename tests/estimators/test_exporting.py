@@ -74,7 +74,7 @@ from selfpretrain.estimators.search import Search
 warnings.simplefilter("ignore")
 Search._together = lambda search, finished: finished
 X = [[i % 5, i % 3, 1] for i in range(60)]
-quick = dict(width=8, depth=1, epochs=1, pretrain_epochs=0.1)
+quick = dict(width=8, depth=1, epochs=1, pretrain_epochs=0.1, patience=2)  # one split instead of folds
 model = SequenceClassifier(**quick, signal="tokens", model="network").fit(X, [i % 2 for i in range(60)])
 assert sorted({each.causal for each in model.predictor_.models}) == [False, True]
 assert model.export(sys.argv[1]) < 1e-5

@@ -71,6 +71,7 @@ class _Trial:
     answers: dict[int, Answers] = field(default_factory=dict)
     score: float = -math.inf
     seconds: float = 0.0
+    fold_seconds: float = math.inf  # the shortest time that a fold took: others may include pretraining
 
 
 @dataclass
@@ -100,7 +101,8 @@ class Search:
                 trial.done.clear()
         finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
-            if number == 0 or self._seconds_left() > trial.seconds:
+            missing = len(self.folds) - len(trial.done)
+            if number == 0 or self._seconds_left() > missing * trial.fold_seconds:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
         finished = [trial for trial in finalists if len(trial.done) == len(self.folds)]
         return self._outcome(self._together(finished), start)
@@ -176,9 +178,11 @@ class Search:
         for fold in folds:
             if fold in trial.done:
                 continue
+            begun = time.monotonic()
             recipe = self._on_fold(trial.recipe, fold, share)
             (trial.done[fold],) = self.run([recipe])
             trial.answers[fold] = self._answers(trial.done[fold])
+            trial.fold_seconds = min(trial.fold_seconds, time.monotonic() - begun)
         trial.seconds += time.monotonic() - start
         joined = _joined(trial.answers)
         trial.score = score(self._output, joined)
