@@ -218,6 +218,28 @@ def test_two_settings_are_averaged_where_that_gives_better_probabilities(two, su
     assert found == (trials if averaged else trials[:1])
 
 
+@pytest.mark.parametrize(("per_fold", "finished"), [(0.1, 2), (1000.0, 1)])
+def test_a_second_setting_is_finished_if_its_folds_fit_though_pretraining_took_long(
+    two, monkeypatch, per_fold, finished
+):
+    recipe = two.recipes_[0]
+    trials = [search._Trial({"objective": name}, recipe) for name in ("causal", "masked")]
+
+    def finetune(self, trial, folds, share, name):
+        trial.done |= dict.fromkeys(folds, recipe)
+        trial.seconds = 1000.0
+        trial.fold_seconds = per_fold
+        trial.score = 0.5
+
+    monkeypatch.setattr(Search, "_planned", lambda self: trials)
+    monkeypatch.setattr(Search, "_finetune", finetune)
+    monkeypatch.setattr(Search, "_together", lambda self, finished: finished)
+    monkeypatch.setattr(Search, "_outcome", lambda self, finished, start: finished)
+    end = time.monotonic() + 60
+    found = Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS).best()
+    assert len(found) == finished
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=6))
 def test_the_second_round_has_the_best_setting_and_the_best_of_another_objective(two, given_trials):
     recipe = two.recipes_[0]
