@@ -234,10 +234,12 @@ def test_a_second_setting_is_finished_if_its_folds_fit_though_pretraining_took_l
     monkeypatch.setattr(Search, "_planned", lambda self: trials)
     monkeypatch.setattr(Search, "_finetune", finetune)
     monkeypatch.setattr(Search, "_together", lambda self, finished: finished)
-    monkeypatch.setattr(Search, "_outcome", lambda self, finished, start: finished)
+    outcomes = []
+    nothing = search.Outcome([], (), (), [], 0.0, [])
+    monkeypatch.setattr(Search, "_outcome", lambda self, found, start: outcomes.append(found) or nothing)
     end = time.monotonic() + 60
-    found = Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS).best()
-    assert len(found) == finished
+    Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS).best()
+    assert len(outcomes[0]) == finished
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=6))
