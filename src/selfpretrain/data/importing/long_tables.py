@@ -79,17 +79,10 @@ def long_source(
     rows = _read(table, options, values, changed)
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
-    ids = rows["id"].combine_chunks()
-    times = rows["time"].combine_chunks()
-    is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
-    repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
-    twice = np.flatnonzero(~is_start[1:] & repeated) + 1
-    if len(twice):
-        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()!r}")
+    starts = _starts(rows)
     cells = {column: rows[f"value {column}"].combine_chunks() for column in values}
     flat, kind, events = _flat(cells, order.to_numpy(), options, events)
-    names = ids.filter(pa.array(is_start)).to_pylist()
-    starts = np.flatnonzero(is_start)
+    names = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(flat))
     columns = {role: rows[role].combine_chunks() for role in options.roles}
     for role, each in columns.items():
@@ -100,13 +93,35 @@ def long_source(
     part = Part(flat, lengths, columns, np.arange(len(names)))
     facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
     source = LongSource(
-        kind, len(events), len(names), facts, part=part, ids=names, values=values, options=options
+        kind,
+        len(events),
+        len(names),
+        facts,
+        part=part,
+        ids=names,
+        values=values,
+        options=options,
+        events=events,
+        unseen=_unseen(cells[values[0]], flat == len(events), lengths) if events else {},
     )
     source.changed = changed
-    if events:
-        source.events = events
-        source.unseen = _unseen(cells[values[0]], flat == len(events), lengths)
     return source
+
+
+def _starts(rows: pa.Table) -> np.ndarray:
+    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time.
+
+    Raises:
+        DataError: if a sequence has two rows at one time.
+    """
+    ids = rows["id"].combine_chunks()
+    times = rows["time"].combine_chunks()
+    is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
+    repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
+    twice = np.flatnonzero(~is_start[1:] & repeated) + 1
+    if len(twice):
+        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()!r}")
+    return np.flatnonzero(is_start)
 
 
 def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) -> pa.Array:
