@@ -148,7 +148,9 @@ def index(folders: Iterable[Path]) -> str:
         results = analysis.results
         record = results.record
         source = record.about.get("Source", "").strip().rstrip(".") or record.name
-        paper = markdown.escaped("; ".join(analysis.paper_tables) or source).replace("[", "\\[")
+        # A study of ours may show numbers of papers, too.
+        tables = [] if source.lower().startswith("our question") else analysis.paper_tables
+        paper = markdown.escaped("; ".join(tables) or source).replace("[", "\\[")
         outcome = summary.standings(analysis.tasks) if results.missing < len(results.cells) else ""
         words = (
             f"[{paper}]({folder.resolve().name}/report.md)",
