@@ -18,6 +18,11 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.ngram_statistics import OUTPUTS, NgramStatistics
+from selfpretrain.runner.experiment_dir import InFolders
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.files import read_json
+from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint, measured
 
@@ -119,3 +124,18 @@ def test_a_joint_loss_measures_too(form):
 def test_values_have_no_n_grams():
     with pytest.raises(SpecError, match="use masked"):
         NgramStatistics().head(toys.Majority(signal="values").form, 8, "mean")
+
+
+def test_a_stage_trains_and_validates_with_the_statistics_of_its_training_data(tmp_path):
+    task = toys.Majority(signal="tokens")
+    stages = (Stage(NgramStatistics(), Budget(steps=3), batch=4),)
+    recipe = Recipe(task, Model(Attention(heads=2), width=8, depth=1), stages)
+    workspace = Workspace(tmp_path)
+    result = read_json(run(recipe, workspace) / "result.json")
+    network = InFolders(workspace).network(recipe)
+    for split in ("val", "test"):
+        objective = NgramStatistics().measured(task.load("train"))
+        found = evaluate(network, objective, task.load(split), task.form).scores
+        assert result["scores"][split]["loss"] == pytest.approx(found["loss"], rel=1e-5)
+        of_batches = evaluate(network, NgramStatistics(), task.load(split), task.form).scores
+        assert of_batches["loss"] != pytest.approx(found["loss"], rel=1e-3)
