@@ -143,12 +143,7 @@ class SetBuilder:
         groups = columns.get("groups")
         labels = self.labels.encode(lengths, self.source.name)
         strata = labels.strata
-        different = len(np.unique(columns["equal"][strata >= 0]))
-        if different < len(SPLITS):
-            raise DataError(
-                f"{different} different sequences with a label cannot fill three splits, and equal ones are "
-                f"never in two; give more examples"
-            )
+        _check_different(columns["equal"][strata >= 0])
         given = columns.get("split")
         split, notes = assign_splits(strata, groups, given, columns["equal"], self.options.split_seed)
         kept = split >= 0
@@ -156,6 +151,7 @@ class SetBuilder:
         notes += _few_groups(split, groups)
         notes += self._near_duplicates(columns["sketch"], lengths, split, groups)
         signal = self._signal(lengths, split == 0)
+        notes += self._new_symbols(signal)
         starts, lengths, rows = self._windows(lengths, np.flatnonzero(kept))
         # Windows of one sequence overlap or resemble each other: they are no independent examples.
         if self.options.window and groups is None:
@@ -167,11 +163,6 @@ class SetBuilder:
             split[rows],
             None if groups is None else groups[rows],
         )
-        if isinstance(signal, Tokens) and self.high >= signal.vocab:
-            notes.append(
-                f"symbols of val and test from {signal.vocab:,} on are not in train; they are read as "
-                f"{signal.vocab - 1:,}, the greatest that is"
-            )
         facts: dict[str, object] = {
             "options": asdict(self.options),
             "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
@@ -181,6 +172,15 @@ class SetBuilder:
         if isinstance(signal, Tokens):
             facts["symbols"] = int(self.high) + 1
         return self.out.finish(SequenceSpec(signal, int(lengths.max()), labels.target(split)), about | facts)
+
+    def _new_symbols(self, signal: Signal) -> list[str]:
+        """Return a note on symbols that training has not, if there are any."""
+        if not isinstance(signal, Tokens) or self.high < signal.vocab:
+            return []
+        return [
+            f"symbols of val and test from {signal.vocab:,} on are not in train; they are read as "
+            f"{signal.vocab - 1:,}, the greatest that is"
+        ]
 
     def _windows(self, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return start, length and sequence of every example: a whole sequence, or one of its windows."""
@@ -247,6 +247,23 @@ class SetBuilder:
             self.unknown = nan_spans(self.out.flat())
             centre = np.array(values.centre, dtype=np.float32)
             self.out.rewrite(lambda block: np.where(np.isnan(block), centre, block))
+
+
+def _check_different(equal: np.ndarray) -> None:
+    """Check that labelled sequences are different enough to fill all splits; equal ones are never in two.
+
+    Args:
+        equal: (n,) a number per labelled sequence, the same for equal ones.
+
+    Raises:
+        DataError: if they are not.
+    """
+    different = len(np.unique(equal))
+    if different < len(SPLITS):
+        raise DataError(
+            f"{different} different sequences with a label cannot fill three splits, and equal ones are "
+            f"never in two; give more examples"
+        )
 
 
 def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
