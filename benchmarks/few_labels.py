@@ -23,6 +23,7 @@ from few_labels_data import SETS, Data, Examples, fetch
 from few_labels_simple import Simple, simple_methods
 from speed import Table, put
 
+from selfpretrain.estimators.search import FINALISTS
 from selfpretrain.report.format import NONE
 
 HERE = Path(__file__).resolve().parent
@@ -35,6 +36,8 @@ LONGER = "†"
 """Mark of fits with another time limit than the default one."""
 EARLIER = "‡"
 """Mark of fits before averages of the two best simple methods were candidates."""
+ALONE = "§"
+"""Mark of fits whose network is that of the best setting, before the two best were averaged."""
 DRAWS = 1000
 """Bootstrap resamples of the test sequences."""
 
@@ -84,7 +87,7 @@ def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minute
         model = data.make(random_state=seed, time_limit=minutes).fit(X, y)
         seconds = time.process_time() - start
         found |= {"wall": round(time.monotonic() - begun, 1), "time_limit": minutes, "kept": model.kept_}
-        found |= {"leaderboard": model.leaderboard_, "trials": model.trials_}
+        found |= {"leaderboard": model.leaderboard_, "trials": model.trials_, "finalists": FINALISTS}
         keep("fit", list(model.predict(Z)), seconds)
         model.simple_ = ()
         keep("SPT", list(model.predict(Z)), seconds)
@@ -153,6 +156,8 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
             cells[-1] += f" {LONGER}"
         if any(measured_earlier(each) for each in entries):
             cells[-1] += f" {EARLIER}"
+        if any("kept" in each and "finalists" not in each for each in entries):
+            cells[-1] += f" {ALONE}"
         lines.append([data.name, f"{number:,}", *cells, str(len(entries))])
     return [*lines, *missing_rows(kept)]
 
