@@ -33,7 +33,13 @@ def entry(spt, simple, **more):
     scores = {"SPT": spt, "simple": simple, "simple, all sequences": 0.5, "scratch": 0.4, "fit": spt}
     methods = {name: {"score": value, "seconds": 3.0} for name, value in scores.items()}
     gap = [spt - simple, spt - simple - 0.02, spt - simple + 0.02]
-    about = {"kept": "kept: mean, sd, accuracy 0.8", "wall": 65.0, "time_limit": None, "load": [0.5, 1.5]}
+    about = {
+        "kept": "kept: mean, sd, accuracy 0.8",
+        "wall": 65.0,
+        "time_limit": None,
+        "load": [0.5, 1.5],
+        "finalists": 2,
+    }
     return {"methods": methods, "differences": {"simple": gap}} | about | more
 
 
@@ -45,6 +51,7 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
         "nouns/300/1": entry(0.72, 0.6),
         "kanji/20/0": entry(0.60, 0.8, time_limit=20.0),
     }
+    del draws["kanji/20/0"]["finalists"]
     without = entry(0.9, 0.8)
     for name in ("SPT", "fit"):
         del without["methods"][name]
@@ -57,7 +64,7 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
         "| nouns | 300 | 40.0 ± 0.0 | **71.0 ± 1.4** | 60.0 ± 0.0 | 50.0 ± 0.0 | **71.0 ± 1.4** | 2 |"
         in lines
     )
-    assert "| kanji | 20 | 40.0 | 60.0 | **80.0** | 50.0 | 60.0 † | 1 |" in lines
+    assert "| kanji | 20 | 40.0 | 60.0 | **80.0** | 50.0 | 60.0 † § | 1 |" in lines
     assert f"| tunes | 100 | 40.0 | {NONE} | **80.0** | 50.0 | {NONE} | 1 |" in lines
     assert f"| kanji | 20 | {NONE} | -20.0 (-22.0 to -18.0) | {NONE} | 0 |" in lines
     assert "| kanji | 20 | 0 | mean, sd | 3 | 65 | 20 min | 1.5 | 6.0 |" in lines
