@@ -22,7 +22,6 @@ from sklearn.utils.validation import (
 
 from ..api import Request, run_request
 from ..data.dataset import SequenceDataset
-from ..data.labels import is_missing
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
 from ..data.splits import ENOUGH_GROUPS
@@ -42,7 +41,15 @@ from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import export, inputs, leaderboard, occlusion, persistence
-from .in_memory import Annotations, InMemoryTask, copies_together, facts, in_memory_task, with_test_split
+from .in_memory import (
+    Annotations,
+    InMemoryTask,
+    copies_together,
+    facts,
+    in_memory_task,
+    refuse_missing,
+    with_test_split,
+)
 from .inputs import Alphabet, Sequences, embed_unseen
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .scores import Score, bootstrap
@@ -584,24 +591,3 @@ def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
     found = [_labelled(fold.load("val")).groups for fold in folds]
     given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
     return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
-
-
-def refuse_missing(y: Any, estimator: str) -> None:
-    """Raise an error if y is missing.
-
-    Raises:
-        SpecError: with the message that scikit-learn's estimator checks expect.
-    """
-    if y is None:
-        raise SpecError(f"{estimator} requires y to be passed, but the target y is None")
-
-
-def refuse_unlabelled(y: Any) -> None:
-    """Raise an error if some of y is missing, which a score of scikit-learn cannot leave out.
-
-    Raises:
-        DataError: if a label is None or NaN.
-    """
-    missing = 0 if y is None else sum(map(is_missing, y))
-    if missing:
-        raise DataError(f"{missing} labels of y are missing; score needs all of them, evaluate does not")

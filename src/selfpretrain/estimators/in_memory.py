@@ -14,11 +14,12 @@ from torch import Tensor
 
 from ..config import spec
 from ..data.dataset import SequenceDataset
+from ..data.labels import is_missing
 from ..data.moments import clip_tokens
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split
 from ..data.splits import split_rows, strata_of
 from ..data.store import StoredDataset
-from ..errors import DataError
+from ..errors import DataError, SpecError
 from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
@@ -268,3 +269,24 @@ def copies_together(parts: np.ndarray, examples: SequenceDataset) -> np.ndarray:
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
     """Return weights (n,) divided by their mean over the examples marked in ``trained`` (n,)."""
     return torch.from_numpy((weights / weights[trained].mean()).astype(np.float32))
+
+
+def refuse_missing(y: Any, estimator: str) -> None:
+    """Raise an error if y is missing.
+
+    Raises:
+        SpecError: with the message that scikit-learn's estimator checks expect.
+    """
+    if y is None:
+        raise SpecError(f"{estimator} requires y to be passed, but the target y is None")
+
+
+def refuse_unlabelled(y: Any) -> None:
+    """Raise an error if some of y is missing, which a score of scikit-learn cannot leave out.
+
+    Raises:
+        DataError: if a label is None or NaN.
+    """
+    missing = 0 if y is None else sum(map(is_missing, y))
+    if missing:
+        raise DataError(f"{missing} labels of y are missing; score needs all of them, evaluate does not")

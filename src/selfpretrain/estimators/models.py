@@ -31,7 +31,8 @@ from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from ..training.run_dir import RESULT, WEIGHTS, RunDir
 from . import persistence
-from .base import SequenceEstimator, refuse_missing, refuse_unlabelled
+from .base import SequenceEstimator
+from .in_memory import refuse_missing, refuse_unlabelled
 from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (

@@ -29,7 +29,7 @@ OUTPUTS = 2 * len(BOUNDARIES)
 
 
 @dataclass(frozen=True)
-class Statistics:
+class BoundaryStatistics:
     """Counts of n-grams, with mean and spread of their numbers over all boundaries between two symbols."""
 
     counts: NgramCounts
@@ -37,7 +37,7 @@ class Statistics:
     spread: np.ndarray  # (numbers, 1)
 
     @classmethod
-    def of(cls, flat: np.ndarray, owner: np.ndarray) -> "Statistics":
+    def of(cls, flat: np.ndarray, owner: np.ndarray) -> "BoundaryStatistics":
         """Return the statistics of concatenated sequences.
 
         Args:
@@ -62,14 +62,14 @@ class NgramStatistics(Denoise):
 
     sees_answers: ClassVar[bool] = True
     needs_tokens: ClassVar[bool] = True
-    statistics: ClassVar[Statistics | None] = None
+    statistics: ClassVar[BoundaryStatistics | None] = None
     """Of the training sequences, after ``measured``; without, those of each batch."""
 
     def measured(self, train: SequenceDataset) -> "NgramStatistics":
         """Return the objective with the statistics of the training sequences."""
         every = sequences(train)
         found = copy.copy(self)
-        found.__dict__["statistics"] = Statistics.of(concatenated(every), owners(every.lengths[0]))
+        found.__dict__["statistics"] = BoundaryStatistics.of(concatenated(every), owners(every.lengths[0]))
         return found
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
@@ -87,7 +87,7 @@ class NgramStatistics(Denoise):
         real = batch.real()
         owner = real.nonzero()[:, 0].numpy()
         flat = batch.inputs.cpu()[real].numpy()
-        values = (self.statistics or Statistics.of(flat, owner)).boundaries(flat, owner).T
+        values = (self.statistics or BoundaryStatistics.of(flat, owner)).boundaries(flat, owner).T
         inside = owner[:-1] == owner[1:]
         numbers = np.zeros((2, len(flat), len(BOUNDARIES)), dtype=np.float32)  # before and after a position
         known = np.zeros_like(numbers)
