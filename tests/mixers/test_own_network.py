@@ -97,6 +97,16 @@ def test_sound_networks_pass_every_probe_and_every_fault_is_a_line(name, causal,
         assert "\n" not in line
 
 
+def test_weights_that_are_never_set_are_named_also_if_memory_held_nan():
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode("warn")  # fills new memory with NaN
+    try:
+        found = check(own("Unset"), LayerContext(WIDTH, LENGTH))
+    finally:
+        torch.set_deterministic_debug_mode(before)
+    assert any("initialisation: parameter module.weight is never set" in line for line in found.failures)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

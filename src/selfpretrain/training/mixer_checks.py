@@ -108,7 +108,14 @@ def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None)
         parameters = sum(p.numel() for p in layer.module.parameters())
         first_pass = _try_probe("length limit", _first_pass, layer)
         if first_pass.result == "fails":
-            rest = [Probe(name, "not applicable", "the layer does not run") for name in names or PROBES]
+            # The reason may be weights that are never set: they hold what was in memory, at times NaN.
+            drawn = _try_probe("initialisation", _initialisation, layer)
+            rest = [
+                drawn
+                if drawn.result == "fails" and name == drawn.name
+                else Probe(name, "not applicable", "the layer does not run")
+                for name in names or PROBES
+            ]
             probes = (first_pass, *(probe for probe in rest if probe.name != first_pass.name))
             return Check(name_of(mixer), place, parameters, None, probes)
         network = _network(layer)
