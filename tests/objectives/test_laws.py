@@ -128,6 +128,12 @@ def test_micro_f1_counts_all_classes_of_all_examples_together():
 
 
 @every_case
+def test_only_objectives_that_pool_have_other_heads_with_another_pooling(objective, task):
+    mean, learned = (objective.head(task.form, 8, pooling).state_dict() for pooling in ("mean", "attention"))
+    assert objective.pools == (mean.keys() != learned.keys())
+
+
+@every_case
 def test_loss_and_tallies_add_up_over_batches_and_reach_every_trained_parameter(objective, task):
     data, net = task.load("train"), network(objective, task)
     batch = data.batch(torch.arange(16))

@@ -77,6 +77,14 @@ def test_every_change_changes_the_fingerprint():
     assert len(prints) == len(changed) + 1
 
 
+def test_networks_that_differ_in_pooling_alone_share_their_pretraining(tmp_path):
+    other = dataclasses.replace(RECIPE, model=dataclasses.replace(RECIPE.model, pooling="attention"))
+    assert fingerprint(other.upto(0)) == fingerprint(RECIPE.upto(0))
+    assert fingerprint(other) != fingerprint(RECIPE)
+    run([RECIPE, other], Workspace(tmp_path, quiet=True))
+    assert len(list((tmp_path / "stages").iterdir())) == 3
+
+
 def test_data_and_source_count_too(monkeypatch):
     before = fingerprint(RECIPE)
     monkeypatch.setattr(toys.Majority, "version", lambda self: "new data")

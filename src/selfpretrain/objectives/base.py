@@ -129,6 +129,7 @@ class Objective(abc.ABC):
     masks_inputs: ClassVar[bool] = False  # whether it masks inputs
     needs_causal: ClassVar[bool] = False  # whether it needs a causal model, as others would see the answer
     needs_tokens: ClassVar[bool] = False  # whether it is for symbols only
+    pools: ClassVar[bool] = True  # whether its head depends on pooling
 
     def measured(self: Kind, train: SequenceDataset) -> Kind:
         """Return the objective with what it counts in all training sequences; most count nothing."""
@@ -210,6 +211,7 @@ class Denoise(Objective):
     """
 
     labelled = False
+    pools = False
     sees_answers: ClassVar[bool] = False  # whether the network sees the inputs that it is asked about
 
     distance: Distance

@@ -20,6 +20,7 @@ class TokenClassify(Objective):
 
     labelled = True
     target_type = PositionClasses
+    pools = False
 
     weights: tuple[Positive, ...] = ()  # class weights in the loss; empty: equal weights
 

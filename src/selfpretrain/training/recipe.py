@@ -126,8 +126,11 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     """Return everything that determines the result of a recipe.
 
     That is: every field, the version of the data, the source of classes from outside this package and of the
-    modules they import (libraries excepted), and the version of this package's numerics.
+    modules they import (libraries excepted), and the version of this package's numerics. Pooling counts from
+    the first stage whose head pools, so that networks which differ in pooling alone share their pretraining.
     """
+    if not any(stage.objective.pools for stage in recipe.stages):
+        recipe = replace(recipe, model=replace(recipe.model, pooling=Model.pooling))
     plain = to_dict(recipe)
     return {
         "results": RESULTS,
