@@ -3,7 +3,6 @@
 A stage starts from its training data and a freshly initialised network.
 """
 
-import dataclasses
 import hashlib
 import json
 from dataclasses import replace
@@ -100,8 +99,14 @@ class Recipe:
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
 
     def upto(self, i: int) -> "Recipe":
-        """Return the recipe that ends with stage ``i``; recipes share the runs of equal prefixes."""
-        return dataclasses.replace(self, stages=self.stages[: i + 1])
+        """Return the recipe that ends with stage ``i``; recipes share the runs of equal prefixes.
+
+        Recipes that differ in pooling alone share the stages before the first whose head pools.
+        """
+        part = replace(self, stages=self.stages[: i + 1])
+        if part == self or any(stage.objective.pools for stage in part.stages):
+            return part
+        return replace(part, model=replace(self.model, pooling=Model.pooling))
 
     def prefixes(self) -> list["Recipe"]:
         """Return one recipe per stage, each ending with that stage."""
@@ -126,11 +131,8 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     """Return everything that determines the result of a recipe.
 
     That is: every field, the version of the data, the source of classes from outside this package and of the
-    modules they import (libraries excepted), and the version of this package's numerics. Pooling counts from
-    the first stage whose head pools, so that networks which differ in pooling alone share their pretraining.
+    modules they import (libraries excepted), and the version of this package's numerics.
     """
-    if not any(stage.objective.pools for stage in recipe.stages):
-        recipe = replace(recipe, model=replace(recipe.model, pooling=Model.pooling))
     plain = to_dict(recipe)
     return {
         "results": RESULTS,
