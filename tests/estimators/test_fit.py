@@ -162,6 +162,9 @@ def test_settings_are_tried_by_halving_and_share_their_pretraining(tmp_path):
     assert {(row["objective"], row["rate"]) for row in first} == {
         (objective, rate) for objective in ("causal", "masked") for rate in (1.0, 1 / 3)
     }
+    signs = [row["pooling"] for row in first]
+    assert signs[:4] == ["last"] * 4 and set(signs[4:7]) == {"mean", "max", "attention"}
+    assert len({row["objective"] for row in first[4:7]}) == 1
     assert [row["folds"] for row in second] == [FOLDS, FOLDS]
     stages = [path.name.split("-")[1:3] for path in (tmp_path / "stages").iterdir()]
     assert [name[-1] for name in stages].count("causal") == 1
@@ -253,6 +256,53 @@ def test_the_second_round_has_the_best_setting_and_the_best_of_another_objective
     if others:
         assert found[1].score == max(trial.score for trial in others)
         assert found[1].settings != found[0].settings
+
+
+@pytest.mark.parametrize(("per_fold", "tried"), [(0.1, True), (1000.0, False)])
+def test_poolings_are_tried_with_the_best_trial_then_the_best_with_other_objectives(
+    two, monkeypatch, per_fold, tried
+):
+    causal, masked = (next(r for r in two.recipes_ if r.model.causal is each) for each in (True, False))
+    trials = [
+        search._Trial({"objective": "causal", "rate": 1.0}, causal, score=0.5, fold_seconds=per_fold),
+        search._Trial({"objective": "masked", "rate": 1.0}, masked, score=0.6, fold_seconds=per_fold),
+        search._Trial({"objective": "masked", "rate": 1 / 3}, masked, score=0.4, fold_seconds=per_fold),
+    ]
+    scores = {"max": 0.7, "mean": 0.8, "attention": 0.3}
+
+    def finetune(self, trial, folds, share, name):
+        trial.score = scores[trial.recipe.model.pooling]
+
+    monkeypatch.setattr(Search, "_finetune", finetune)
+    end = time.monotonic() + 60
+    found = Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS)
+    added = found._with_poolings(trials, two.poolings(two.task_))
+    seen = [
+        (trial.settings["objective"], trial.settings["rate"], trial.recipe.model.pooling) for trial in added
+    ]
+    of_best = [("masked", 1.0, pooling) for pooling in ("max", "mean", "attention")]
+    assert seen == ([*of_best, ("causal", 1.0, "mean")] if tried else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "y", "expected"),
+    [
+        ({}, GENUS, ["max", "mean", "attention"]),
+        ({"signs": False}, GENUS, ["max", "attention", "last"]),
+        ({"n_trials": 6}, GENUS, ["max", "mean"]),
+        ({"n_trials": 3}, GENUS, []),
+        ({"pooling": "last"}, GENUS, []),
+        ({"mixer": "wavegan", "objective": None}, GENUS, []),
+    ],
+)
+def test_poolings_are_tried_where_nothing_else_is_set(settings, y, expected):
+    model = SequenceClassifier(**settings)
+    assert model.poolings(model._as_task(WORDS, y)) == expected
+
+
+def test_labels_of_positions_leave_no_choice_of_pooling():
+    model = PositionClassifier(signal="tokens")
+    assert model.poolings(model._as_task([[1, 2, 3]] * 40, [[0, 1, 0]] * 40)) == []
 
 
 def test_folds_hold_every_label_out_once_and_no_test_example():

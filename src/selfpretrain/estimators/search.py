@@ -2,8 +2,8 @@
 
 With fewer than ``MANY`` labels, every setting is finetuned on folds of the labelled examples, so that each of
 them is used for training and for validation; the networks of all folds together are the model. With more, one
-validation split decides, and the first round has a third of the steps. Pretraining is shared by all trials
-with the same network and objective.
+validation split decides, and the first round has a third of the steps. Poolings are tried with the best of
+the other settings, while time is left. Pretraining is shared by all trials with the same objective.
 """
 
 import math
@@ -18,6 +18,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ..data.spec import Classes
 from ..data.store import StoredDataset
+from ..objectives.common.heads import Pooling
 from ..runner.experiment_dir import InFolders
 from ..runner.workspace import Workspace
 from ..studies.recipes.budgets import MANY
@@ -71,7 +72,9 @@ class _Trial:
     answers: dict[int, Answers] = field(default_factory=dict)
     score: float = -math.inf
     seconds: float = 0.0
-    fold_seconds: float = math.inf  # the shortest time that a fold took: others may include pretraining
+    fold_seconds: float = (
+        math.inf
+    )  # the shortest time of a fold with all steps: others may include pretraining
 
 
 @dataclass
@@ -92,10 +95,10 @@ class Search:
         """Try the settings, and return the best one, trained on all folds."""
         start = time.monotonic()
         trials = self._planned()
-        first = range(min(FIRST_FOLDS, len(self.folds))) if len(trials) > 1 else range(0)
-        share = FIRST_SHARE if len(self.folds) == 1 else 1.0
-        for trial in trials if first else ():
-            self._finetune(trial, first, share, "first")
+        poolings = self.estimator.poolings(self.task)
+        for trial in trials if len(trials) + len(poolings) > 1 else ():
+            self._first_round(trial)
+        trials += self._with_poolings(trials, poolings)
         if len(self.folds) == 1:
             for trial in trials:
                 trial.done.clear()
@@ -106,6 +109,37 @@ class Search:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
         finished = [trial for trial in finalists if len(trial.done) == len(self.folds)]
         return self._outcome(self._together(finished), start)
+
+    def _first_round(self, trial: _Trial) -> None:
+        """Train a trial on the first folds, or with a share of its steps."""
+        share = FIRST_SHARE if len(self.folds) == 1 else 1.0
+        self._finetune(trial, range(min(FIRST_FOLDS, len(self.folds))), share, "first")
+
+    def _with_poolings(self, trials: list[_Trial], poolings: Sequence[Pooling]) -> list[_Trial]:
+        """Try other poolings with the best trial, then the best one with the best trial of other objectives.
+
+        Each is tried only if time is left for it and for the second round.
+        """
+        best, *others = _best_of_objectives(trials)
+        found = [_pooled(best, pooling) for pooling in poolings]
+        found = [trial for trial in found if self._in_first_round(trial, trials)]
+        top = max([best, *found], key=lambda trial: trial.score).recipe.model.pooling
+        again = [_pooled(trial, top) for trial in others if trial.recipe.model.pooling != top]
+        return found + [trial for trial in again if self._in_first_round(trial, trials)]
+
+    def _in_first_round(self, trial: _Trial, others: list[_Trial]) -> bool:
+        """Train a trial in the first round, and return True, if time is left for it and for the second.
+
+        Args:
+            others: trials that took as long.
+        """
+        first, second = _rounds(len(self.folds))
+        members = (self.estimator.n_members - 1) * len(self.folds)
+        seconds = min(other.fold_seconds for other in others)
+        if seconds * (first + FINALISTS * second + members) > USED * self._seconds_left():
+            return False
+        self._first_round(trial)
+        return True
 
     def _planned(self) -> list[_Trial]:
         """Return the trials with their recipes, within the time limit; finetuning is shortened first."""
@@ -182,12 +216,14 @@ class Search:
             recipe = self._on_fold(trial.recipe, fold, share)
             (trial.done[fold],) = self.run([recipe])
             trial.answers[fold] = self._answers(trial.done[fold])
-            trial.fold_seconds = min(trial.fold_seconds, time.monotonic() - begun)
+            trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
         joined = _joined(trial.answers)
         trial.score = score(self._output, joined)
         row = {key: value for key, value in trial.settings.items() if value is not None}
         row |= {"round": round_name, "folds": len(trial.answers), "score": trial.score}
+        if trial.recipe.last.objective.pools:
+            row["pooling"] = trial.recipe.model.pooling
         row |= {"lr": trial.recipe.last.optim.lr, "seconds": round(trial.seconds, 1)}
         self.trials.append(row)
         self._say(
@@ -245,6 +281,20 @@ class Search:
             write_line(line)
 
 
+def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:
+    """Return a trial of the same settings with another pooling, which has not been trained."""
+    recipe = replace(trial.recipe, model=replace(trial.recipe.model, pooling=pooling))
+    return _Trial(trial.settings, recipe)
+
+
+def _best_of_objectives(trials: list[_Trial]) -> list[_Trial]:
+    """Return the best trial of every objective, the best first."""
+    found: dict[Any, _Trial] = {}
+    for trial in sorted(trials, key=lambda trial: -trial.score):
+        found.setdefault(trial.settings["objective"], trial)
+    return list(found.values())
+
+
 def _finalists(trials: list[_Trial]) -> list[_Trial]:
     """Return the trials of the second round: the best, and the best of another objective, if there is one."""
     best, *others = sorted(trials, key=lambda trial: -trial.score)
@@ -254,13 +304,16 @@ def _finalists(trials: list[_Trial]) -> list[_Trial]:
 
 def trainings(trials: int, folds: int) -> float:
     """Return how many full finetunings both rounds take."""
-    kept = min(FINALISTS, trials)
     if trials == 1:
         return float(folds)
-    if folds == 1:
-        return FIRST_SHARE * trials + kept
+    first, second = _rounds(folds)
+    return first * trials + second * min(FINALISTS, trials)
+
+
+def _rounds(folds: int) -> tuple[float, float]:
+    """Return how many full finetunings a trial takes in the first and in the second round."""
     first = min(FIRST_FOLDS, folds)
-    return float(first * trials + kept * (folds - first))
+    return (FIRST_SHARE, 1.0) if folds == 1 else (float(first), float(folds - first))
 
 
 def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:

@@ -48,6 +48,8 @@ MINUTES = 10.0
 
 RATES = (1.0, 1 / 3)
 """Learning rates of finetuning after pretraining to try, as shares of that from scratch."""
+POOLINGS: tuple[Pooling, ...] = ("max", "mean", "attention", "last")
+"""Poolings in the order in which they are tried."""
 
 Auto = Literal["auto"]
 Build = Callable[[Task, Mixer, Denoise], ArmRecipes]
@@ -110,7 +112,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             and masked are tried for symbols, masked for values and for labels of positions, and also
             ngram-statistics for labels of positions that counts of n-grams help simple methods to find.
         pooling: mean, max, last or attention (learned weights) over positions; auto: last for symbols, which
-            end with a sign, else mean.
+            end with a sign, else mean, and the others are tried with the best setting.
         position_encoding: auto: learned for symbols in sequences of equal length, else that of the mixer.
         mask_rate: share of positions hidden in masked pretraining; None: 0.15 of symbols, 0.25 of values.
         signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
@@ -262,6 +264,16 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         rates = RATES if free and self.rate is None else (self.rate,)
         found = [{"objective": name, "rate": rate} for name in objectives for rate in rates]
         return found[: self.n_trials] if isinstance(self.n_trials, int) else found
+
+    def poolings(self, task: Task) -> list[Pooling]:
+        """Return the poolings to try after that of ``recipe``; none where there is no choice."""
+        recipe = self.recipe(task)
+        if self.pooling != "auto" or not recipe.last.objective.pools or not recipe.model.mixer.denoises:
+            return []
+        left = None
+        if isinstance(self.n_trials, int):
+            left = self.n_trials - len(self.variants(task))
+        return [pooling for pooling in POOLINGS if pooling != recipe.model.pooling][:left]
 
     def with_variant(self, variant: Mapping[str, Any]) -> "EstimatorSettings":
         """Return a copy with one of the ``variants`` as its only setting to try."""
