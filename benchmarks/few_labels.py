@@ -19,7 +19,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from few_labels_data import SETS, Data, Examples, fetch
+from few_labels_data import SETS, Data, Examples, fetch, whole
 from few_labels_simple import Simple, simple_methods
 from speed import Table, put
 
@@ -38,6 +38,8 @@ EARLIER = "‡"
 """Mark of fits before averages of the two best simple methods were candidates."""
 ALONE = "§"
 """Mark of fits whose network is that of the best setting, before the two best were averaged."""
+ONE_POOLING = "¶"
+"""Mark of fits, and of training from scratch, before poolings were searched."""
 DRAWS = 1000
 """Bootstrap resamples of the test sequences."""
 
@@ -158,6 +160,8 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
             cells[-1] += f" {EARLIER}"
         if any("kept" in each and "finalists" not in each for each in entries):
             cells[-1] += f" {ALONE}"
+        if any(measured_with_one_pooling(each) for each in entries) and data.count is whole:
+            cells[-1] += f" {ONE_POOLING}"
         lines.append([data.name, f"{number:,}", *cells, str(len(entries))])
     return [*lines, *missing_rows(kept)]
 
@@ -167,6 +171,11 @@ def measured_earlier(entry: Entry) -> bool:
     names = [row["name"] for row in entry.get("leaderboard", [])]
     averages = sum(name.startswith("average of ") for name in names)
     return averages == 1 and len(names) > averages + 2  # besides the network and one method
+
+
+def measured_with_one_pooling(entry: Entry) -> bool:
+    """Return whether the network of a fit was not tried with several poolings."""
+    return not any("pooling" in trial for trial in entry.get("trials", []))
 
 
 def missing_rows(kept: Mapping[str, Entry]) -> Table:
