@@ -54,7 +54,7 @@ def with_setting(thing: Any, path: str, text: str) -> Any:
     fields = [field.name for field in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
     if word not in fields:
         raise UnknownName(f"{type(thing).__name__} has no field {word!r}{nearest(word, fields)}")
-    value = with_setting(getattr(thing, word), rest, text) if rest else _read(text)
+    value = with_setting(getattr(thing, word), rest, text) if rest else read_value(text)
     return dataclasses.replace(thing, **{word: value})
 
 
@@ -86,7 +86,8 @@ def explain(error: pydantic.ValidationError) -> str:
     return "; ".join(parts)
 
 
-def _read(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """Return the value of a setting that is written as text: JSON, or else the text itself."""
     try:
         return json.loads(text)
     except ValueError:

@@ -105,6 +105,10 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
         (("predict", "{model}", "none.csv", "-o", "o.csv"), 2, "there is no none.csv"),
         (("fit", "digit", "-o", "m"), 2, "did you mean 'digits'?"),
         (("fit", "none.csv", "-o", "m"), 2, "there is no none.csv"),
+        (("fit", "digits", "-o", "m", "-s", "poling=max"), 2, "no setting 'poling'; did you mean 'pooling'?"),
+        (("fit", "digits", "-o", "m", "-s", "pooling=first"), 2, "'auto', 'mean', 'max', 'last'"),
+        (("fit", "digits", "-o", "m", "-s", "dropout=2"), 2, "a number from 0 to 0.99"),
+        (("fit", "digits", "-o", "m", "-s", "pooling"), 2, "write it as setting=value, e.g. pooling=max"),
         (("model", "export", "{model}", "-o", "m.pb"), 2, "m.pb: a model is exported to .onnx, or to .pt2"),
         (("model", "embed", "{model}", "{good}", "-o", "no/v.npy"), 1, "cannot write no/v.npy: No such file"),
         (("predict", "{model}", "{good}", "-o", "no/a.csv"), 1, "cannot write no/a.csv: No such file"),
@@ -120,8 +124,16 @@ def test_mistakes_get_one_line(spt, folder, monkeypatch, tmp_path, arguments, co
     (tmp_path / "file").write_text("")
     paths = {"{model}": folder / "model", "{good}": folder / "good.csv"}
     found, _, err = spt(*(paths.get(argument, argument) for argument in arguments))
-    assert found == code and said in err
+    assert (found, said in err) == (code, True), err
     assert "started" not in err  # no model is trained that has no place
+
+
+def test_other_settings_are_given_by_name(spt, folder, tmp_path):
+    more = ("-s", "pooling=max", "-s", "dropout=0.1", "--set", "width=24")
+    train = (folder / "train.csv", "--label", "shape", "--sequence", "t*", "--scale", "smoke", "-q")
+    assert spt("fit", *train, "-o", tmp_path / "model", "--runs", tmp_path / "runs", *more)[0] == 0
+    network = SequenceClassifier.load(tmp_path / "model").predictor_.model
+    assert (network.pooling, network.dropout, network.width) == ("max", 0.1, 24)
 
 
 def test_a_warning_is_a_line_without_our_code(spt, folder, tmp_path):

@@ -10,7 +10,7 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_to_memory, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.errors import DataError
-from selfpretrain.estimators.files import predict, read_new
+from selfpretrain.estimators.files import read_new
 from selfpretrain.estimators.inputs import Alphabet
 from selfpretrain.system.files import read_json, write_json
 
@@ -144,7 +144,7 @@ def visits(spt, tmp_path):
 
 
 def test_a_model_of_named_events_takes_a_long_table_of_them(spt, visits, tmp_path):
-    made = SequenceClassifier.load(visits).set_params(signal="tokens")
+    made = SequenceClassifier.load(visits)
     names = made.reading_["events"]
     assert names == sorted(EVENTS) == read_json(visits / "model.json")["reading"]["events"]
     rows = {"b": ["rest", "41", "rest"], "a": ["fever"] * 7, "c": ["41", "41"]}
@@ -161,7 +161,11 @@ def test_a_model_of_named_events_takes_a_long_table_of_them(spt, visits, tmp_pat
     assert spt("model", "embed", visits, few, "-o", tmp_path / "v.npy")[0] == 0
 
 
-def test_an_event_that_training_lacks_is_an_error_that_names_it(spt, visits, tmp_path):
+def test_an_event_that_training_lacks_is_an_error_that_names_it_if_no_symbol_is_unknown(
+    spt, visits, tmp_path
+):
+    path = visits / "model.json"
+    write_json(path, read_json(path) | {"alphabet": None})
     new = write_events(tmp_path / "new.csv", {"a": ["rest", "surgery", "flu"], "b": ["rest", "41"]})
     out = tmp_path / "out.csv"
     code, _, err = spt("predict", visits, new, "-o", out)
@@ -180,12 +184,19 @@ def test_an_event_that_training_lacks_is_an_error_that_names_it(spt, visits, tmp
 
 def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(spt, visits, tmp_path):
     made = SequenceClassifier.load(visits)
-    # As of an alphabet whose first symbol is unknown, and whose others are three of the names.
-    made.alphabet_ = Alphabet(4, shift=1, unknown=0)
-    new = read_new(write_events(tmp_path / "new.csv", {"a": ["41", "surgery"], "b": ["rest"]}), made)
+    assert made.alphabet_ == Alphabet(len(EVENTS) + 3, shift=3, unknown=0, begin=1, end=2)
+    path = write_events(tmp_path / "new.csv", {"a": ["41", "surgery"], "b": ["rest"]})
+    with pytest.warns(
+        UserWarning, match="1 of 2 sequences hold events that training lacks, such as 'surgery'"
+    ):
+        new = read_new(path, made)
     assert new.sequences.wrong == {}
-    assert made.examples(made.readable(new.sequences)).flat.tolist() == [1, 0, 0]
-    assert predict(made, new, tmp_path / "out.csv", skip_bad=False) == 0
+    first, rest = (sorted(EVENTS).index(name) + 3 for name in ("41", "rest"))
+    assert made.examples(made.readable(new.sequences)).flat.tolist() == [1, first, 0, 2, 1, rest, 2]
+    out = tmp_path / "out.csv"
+    code, _, err = spt("predict", visits, path, "-o", out)
+    assert code == 0 and "such as 'surgery' in id 'a'; they are unknown" in err
+    assert [row["prediction"] in ("ill", "well") for row in rows_of(out)] == [True, True]
 
 
 def test_models_without_names_of_events_still_load(spt, visits, tmp_path):

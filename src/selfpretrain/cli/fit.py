@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, Trust, expanded, seconds_of
+from ..config import read_value
+from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, Trust, assignments, expanded, seconds_of
 
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
@@ -55,6 +56,10 @@ def fit(
         typer.Option(min=0, help="Early stopping: validations (of 20) without improvement; 0 disables it."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help="Any other setting of the estimator, e.g. pooling=max. Repeatable."),
+    ] = None,
     runs: Runs = Path("runs"),
     device: Device = "auto",
     data_root: DataRoot = None,
@@ -84,6 +89,8 @@ def fit(
         "device": device,
         "verbose": not quiet,
     }
+    given = assignments(set_, example="pooling=max")
+    settings |= {name: read_value(text) for name, text in given.items()}
     with show_progress(quiet):
         estimator = files.fit(data, options, settings, output)
     folder = estimator.save(output)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -46,6 +46,7 @@ from .in_memory import (
     InMemoryTask,
     copies_together,
     facts,
+    in_alphabet,
     in_memory_task,
     refuse_missing,
     with_test_split,
@@ -107,7 +108,7 @@ class SequenceEstimator(EstimatorSettings):
 
         Args:
             X: (n, L) or (n, L, C) numbers, a list of sequences, or a column of texts or lists; or the name of
-                a task or of imported data, which have their own labels and splits.
+                a task or of imported data, or a data set in memory, which have their own labels and splits.
             y: (n, ...) labels; None or NaN where unknown.
             groups: (n,) group of each example, e.g. its patient; a group is never split between training and
                 validation.
@@ -383,6 +384,11 @@ class SequenceEstimator(EstimatorSettings):
             self.set_classes(task.form)
             self.alphabet_ = None
             return task
+        if isinstance(X, StoredDataset):
+            self.set_classes(X.form)
+            kind: Literal["text", "tokens"] = "text" if self.signal == "text" else "tokens"
+            self._data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
+            return in_memory_task(self._data)
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_consistent_length(found.rows, targets, groups)

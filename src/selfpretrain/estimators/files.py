@@ -1,6 +1,7 @@
 """Train an estimator on a file, and predict the sequences of another file that has the same layout."""
 
 import csv
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -17,12 +18,12 @@ from ..data.importing.options import ImportOptions
 from ..data.importing.source import Source, check_column
 from ..data.importing.tables import Table, open_table
 from ..data.spec import SequenceSpec, Tokens
-from ..errors import DataError, SpecError
+from ..data.store import StoredDataset
+from ..errors import DataError, SpecError, nearest
 from ..system import files
 from ..system.files import Json
-from ..tasks.base import load_task
+from ..tasks.base import Task, load_task
 from .base import SequenceEstimator
-from .in_memory import in_memory_task
 from .inputs import BYTES, Alphabet, Sequences, complaint
 from .models import KINDS
 from .persistence import make_folder
@@ -45,21 +46,22 @@ def fit(
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         plan = None
-        task = load_task(origin)
+        data: Task | StoredDataset = load_task(origin)
     else:
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
-        task = in_memory_task(data)
-    estimator = _estimator(task.form, settings)
+        if plan.source.kind == "tokens":
+            settings = {**settings, "signal": "text" if _is_text(plan.source) else "tokens"}
+    estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
-    estimator.fit(task)
+    estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
         estimator.reading_ = layout_of(plan.source, plan.options)
-    estimator.note_scores(task)
+    estimator.note_scores(estimator.task_)
     return estimator
 
 
@@ -67,14 +69,17 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
     """Return the estimator for the targets of a task.
 
     Raises:
-        SpecError: if a setting is given that it does not have.
+        SpecError: if a setting is given that it, or every estimator, does not have.
     """
     kind = KINDS[ESTIMATORS[form.target.kind]]
     known = {field.name for field in fields(kind)}
+    everything = known.union(*({field.name for field in fields(each)} for each in KINDS.values()))
     for name, value in settings.items():
+        if name not in everything:
+            raise SpecError(f"there is no setting {name!r}{nearest(name, sorted(everything))}")
         if name not in known and value:
             raise SpecError(f"{name} is not for targets that are {form.target.kind}; leave it out")
-    return kind(**{name: value for name, value in settings.items() if name in known})
+    return kind().set_params(**{name: value for name, value in settings.items() if name in known})
 
 
 def layout_of(source: Source, options: ImportOptions) -> Json | None:
@@ -135,18 +140,21 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
 def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
     """Return the sequences of a long table, whose events have the numbers of training.
 
-    A sequence with an event that training lacks cannot be read, unless the model has an unknown symbol.
+    An event that training lacks is the unknown symbol of the model; without one, its sequence cannot be read.
     """
     options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
     options = replace(options, value=",".join(layout["sequence"]))
     events = layout.get("events", [])
     source = long_source(table, options, labelled=False, events=events)
-    source.vocab = 0  # of as many events as there are bytes, it would be that of text
     if alphabet is None or alphabet.unknown is None:
         for row, name in source.unseen.items():
             event = f"event {name[:40]!r} is none of the {len(events):,} of training"
             source.unread[row] = f"{source.name(row)}: {event}"
         source.part = source.part.take(~np.isin(source.part.rows, list(source.unread)))
+    elif source.unseen:
+        row, name = next(iter(source.unseen.items()))
+        said = f"{len(source.unseen):,} of {source.total:,} sequences hold events that training lacks"
+        warnings.warn(f"{said}, such as {name[:40]!r} in {source.name(row)}; they are unknown", stacklevel=3)
     return NewData(_sequences(source), {layout["id"]: source.ids})
 
 
@@ -205,6 +213,11 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
     return source
 
 
+def _is_text(source: Source) -> bool:
+    """Return whether the symbols of a source are bytes; as many events as there are bytes are no text."""
+    return source.vocab == BYTES and not isinstance(source, LongSource)
+
+
 def _sequences(source: Source) -> Sequences:
     """Return all sequences of a source, and why the others cannot be read."""
     parts = list(source.parts())
@@ -219,7 +232,7 @@ def _sequences(source: Source) -> Sequences:
     if not parts:
         raise DataError(complaint(wrong, len(wrong), 1) if wrong else "there is no sequence in the file")
     return Sequences(
-        "text" if source.vocab == BYTES else source.kind,
+        "text" if _is_text(source) else source.kind,
         np.concatenate([part.flat for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.rows for part in parts]),

@@ -5,7 +5,7 @@ import json
 import weakref
 from collections import deque
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,13 +16,14 @@ from ..config import spec
 from ..data.dataset import SequenceDataset
 from ..data.labels import is_missing
 from ..data.moments import clip_tokens
-from ..data.spec import SPLITS, Classes, SequenceSpec, Split
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import split_rows, strata_of
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
 from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
+from .inputs import Alphabet, Sequences
 
 _held: "weakref.WeakValueDictionary[str, StoredDataset]" = weakref.WeakValueDictionary()
 """Digest -> data; an entry is dropped when nothing else references the data."""
@@ -85,6 +86,30 @@ def in_memory_task(data: StoredDataset) -> InMemoryTask:
     digest = found.hexdigest()
     _held[digest] = data
     return InMemoryTask(digest)
+
+
+def in_alphabet(
+    data: StoredDataset, kind: Literal["text", "tokens"], signs: bool
+) -> tuple[StoredDataset, Alphabet | None]:
+    """Return sequences of symbols in an alphabet with an unknown symbol, and perhaps signs, and the alphabet.
+
+    Symbols of val and test that train does not contain become unknown. Without an alphabet remain values,
+    pairs, and windows that overlap, which do not begin where a sequence begins.
+    """
+    whole = data.whole
+    lengths = whole.lengths[0].numpy()
+    if not isinstance(data.form.signal, Tokens) or whole.views > 1 or len(whole.flat) < lengths.sum():
+        return data, None
+    alphabet = Alphabet.of(kind, signs)
+    assert alphabet is not None  # only values have none
+    flat = np.concatenate([whole.sequence(row) for row in range(len(whole))])
+    found = Sequences(kind, flat, lengths, np.arange(len(lengths)), {})
+    found = alphabet.with_signs(alphabet.shifted(found))
+    alphabet = alphabet.fit(found.take(data.split == SPLITS.index("train")))
+    examples = alphabet.with_unknown(found).dataset(whole.targets.numpy())
+    examples = replace(examples, groups=whole.groups, weights=whole.weights)
+    form = replace(data.form, signal=Tokens(alphabet.vocab), length=data.form.length + alphabet.signs)
+    return replace(data, form=form, whole=examples), alphabet
 
 
 def with_test_split(task: Task, seed: int) -> Task:

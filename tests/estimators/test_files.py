@@ -1,0 +1,63 @@
+"""Estimators that are trained on a file: symbols in their alphabet, as those that are given in Python."""
+
+import numpy as np
+import pytest
+
+from selfpretrain import SequenceClassifier
+from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.estimators import files
+from selfpretrain.estimators.inputs import ETX, STX, Alphabet
+
+SMOKE = {"scale": "smoke", "mixer": "attention"}
+SPLIT = ["train"] * 24 + ["val"] * 4 + ["test"] * 4
+
+
+def fitted(tmp_path, column, rows, **options):
+    path = tmp_path / "data.csv"
+    lines = [f'"{row}",{"ab"[i % 2]},{SPLIT[i]}' for i, row in enumerate(rows)]
+    path.write_text("\n".join([f"{column},label,split", *lines]) + "\n", encoding="utf-8")
+    read = ImportOptions(sequence=column, label="label", split="split", **options)
+    return files.fit(str(path), read, SMOKE | {"runs": tmp_path / "runs"}), path
+
+
+def stored(model):
+    whole = model.task_.data().whole
+    return [whole.sequence(row).tolist() for row in range(len(whole))]
+
+
+def test_texts_get_signs(tmp_path):
+    words = [f"word{i:02}" if i % 2 else f"{i:02}" for i in range(32)]
+    model, path = fitted(tmp_path, "word", words)
+    assert stored(model) == [[STX, *word.encode(), ETX] for word in words]
+    assert model.task_.form.length == 8
+    from_file = model.examples(model.readable(files.read_new(path, model).sequences))
+    np.testing.assert_array_equal(model.predict_proba(from_file), model.predict_proba(words))
+
+
+def test_tokens_get_signs_and_those_of_test_alone_are_unknown(tmp_path):
+    rows = [[5, i % 3] for i in range(28)] + [[9, 0]] * 4
+    model, _ = fitted(tmp_path, "tokens", rows, kind="tokens")
+    assert model.alphabet_ == Alphabet(9, shift=3, unknown=0, begin=1, end=2)
+    assert stored(model)[:2] == [[1, 8, 3, 2], [1, 8, 4, 2]]
+    assert stored(model)[-1] == [1, 0, 3, 2]
+    probabilities = model.predict_proba([[9, 0], [7000, 0]])  # read as tokens, as those of the file
+    np.testing.assert_allclose(*probabilities, rtol=1e-6)
+    again = SequenceClassifier.load(model.save(tmp_path / "model"))
+    np.testing.assert_allclose(again.predict_proba([[9, 0]]), probabilities[:1], rtol=1e-6)
+
+
+def test_signs_can_be_left_out(tmp_path):
+    path = tmp_path / "words.csv"
+    lines = [f"{i:0{3 + i % 2}},{'ab'[i % 2]}" for i in range(60)]
+    path.write_text("\n".join(["word,label", *lines]) + "\n")
+    read = ImportOptions(sequence="word", label="label", kind="text")
+    model = files.fit(str(path), read, SMOKE | {"runs": tmp_path / "runs", "signs": False})
+    assert sorted(map(len, stored(model))) == [3] * 30 + [4] * 30
+
+
+@pytest.mark.parametrize(("stride", "signed"), [(None, True), (2, False)])
+def test_windows_that_overlap_are_left_as_they_are(tmp_path, stride, signed):
+    rows = [[i % 5, 1, 2, 3, 4, 1, 2, 3] for i in range(32)]
+    model, _ = fitted(tmp_path, "tokens", rows, kind="tokens", window=4, stride=stride)
+    assert (model.alphabet_ is not None) == signed
+    assert model.task_.form.length == (6 if signed else 4)
