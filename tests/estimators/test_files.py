@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from selfpretrain import SequenceClassifier
+from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
@@ -18,6 +19,16 @@ def fitted(tmp_path, column, rows, **options):
     path.write_text("\n".join([f"{column},label,split", *lines]) + "\n", encoding="utf-8")
     read = ImportOptions(sequence=column, label="label", split="split", **options)
     return files.fit(str(path), read, SMOKE | {"runs": tmp_path / "runs"}), path
+
+
+def test_imported_data_are_searched_by_name_as_their_file_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    words = [f"word{i:02}" if i % 2 else f"{i:02}" for i in range(32)]
+    model, path = fitted(tmp_path, "word", words)
+    import_data(path, "words", ImportOptions(sequence="word", label="label", split="split"))
+    named = files.fit("words", ImportOptions(), SMOKE | {"runs": tmp_path / "runs"})
+    assert named.task_ == model.task_ and named.alphabet_ == model.alphabet_
+    assert named.scores_ == model.scores_
 
 
 def stored(model):

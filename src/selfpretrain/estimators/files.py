@@ -23,6 +23,7 @@ from ..errors import DataError, SpecError, nearest
 from ..system import files
 from ..system.files import Json
 from ..tasks.base import Task, load_task
+from ..tasks.imported import Imported
 from .base import SequenceEstimator
 from .inputs import BYTES, Alphabet, Sequences, complaint
 from .models import KINDS
@@ -43,17 +44,18 @@ def fit(
         DataError: if the data cannot be used.
         StoreError: if the folder cannot be created.
     """
+    plan = None
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
-        plan = None
-        data: Task | StoredDataset = load_task(origin)
+        task = load_task(origin)
+        data: Task | StoredDataset = task.data() if isinstance(task, Imported) else task
     else:
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
-        if plan.source.kind == "tokens":
-            settings = {**settings, "signal": "text" if _is_text(plan.source) else "tokens"}
+    if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
+        settings = {**settings, "signal": "text" if _is_text(data) else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
@@ -63,6 +65,12 @@ def fit(
         estimator.reading_ = layout_of(plan.source, plan.options)
     estimator.note_scores(estimator.task_)
     return estimator
+
+
+def _is_text(data: StoredDataset) -> bool:
+    """Return whether symbols are bytes; as many events of a long table as there are bytes are no text."""
+    signal = data.form.signal
+    return isinstance(signal, Tokens) and signal.vocab == BYTES and not data.meta["about"]["options"]["id"]
 
 
 def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
@@ -146,6 +154,7 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
     options = replace(options, value=",".join(layout["sequence"]))
     events = layout.get("events", [])
     source = long_source(table, options, labelled=False, events=events)
+    source.vocab = 0  # of as many events as there are bytes, it would be that of text
     if alphabet is None or alphabet.unknown is None:
         for row, name in source.unseen.items():
             event = f"event {name[:40]!r} is none of the {len(events):,} of training"
@@ -213,11 +222,6 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
     return source
 
 
-def _is_text(source: Source) -> bool:
-    """Return whether the symbols of a source are bytes; as many events as there are bytes are no text."""
-    return source.vocab == BYTES and not isinstance(source, LongSource)
-
-
 def _sequences(source: Source) -> Sequences:
     """Return all sequences of a source, and why the others cannot be read."""
     parts = list(source.parts())
@@ -232,7 +236,7 @@ def _sequences(source: Source) -> Sequences:
     if not parts:
         raise DataError(complaint(wrong, len(wrong), 1) if wrong else "there is no sequence in the file")
     return Sequences(
-        "text" if _is_text(source) else source.kind,
+        "text" if source.vocab == BYTES else source.kind,
         np.concatenate([part.flat for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.rows for part in parts]),
