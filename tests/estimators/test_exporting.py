@@ -90,7 +90,13 @@ def test_causal_and_bidirectional_networks_are_exported_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mixer", "pooling"), [("s4d", "last"), pytest.param("attention", "mean", marks=pytest.mark.slow)]
+    ("mixer", "pooling"),
+    [
+        ("s4d", "last"),
+        pytest.param("attention", "mean", marks=pytest.mark.slow),
+        pytest.param("attention", "max", marks=pytest.mark.slow),
+        pytest.param("s4d", "attention", marks=pytest.mark.slow),
+    ],
 )
 def test_torch_export_equals_the_network_at_other_lengths(mixer, pooling, tmp_path):
     exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90, pooling=pooling)
