@@ -175,7 +175,7 @@ def measured_earlier(entry: Entry) -> bool:
 
 def measured_with_one_pooling(entry: Entry) -> bool:
     """Return whether the network of a fit was not tried with several poolings."""
-    return not any("pooling" in trial for trial in entry.get("trials", []))
+    return "kept" in entry and not any("pooling" in trial for trial in entry["trials"])
 
 
 def missing_rows(kept: Mapping[str, Entry]) -> Table:

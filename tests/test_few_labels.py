@@ -39,6 +39,7 @@ def entry(spt, simple, **more):
         "time_limit": None,
         "load": [0.5, 1.5],
         "finalists": 2,
+        "trials": [{"pooling": "last"}],
     }
     return {"methods": methods, "differences": {"simple": gap}} | about | more
 
@@ -49,7 +50,8 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
     draws = {
         "nouns/300/0": entry(0.70, 0.6),
         "nouns/300/1": entry(0.72, 0.6),
-        "kanji/20/0": entry(0.60, 0.8, time_limit=20.0),
+        "kanji/20/0": entry(0.60, 0.8, time_limit=20.0, trials=[{}]),
+        "stress/20/0": entry(0.70, 0.6, trials=[{}]),
     }
     del draws["kanji/20/0"]["finalists"]
     without = entry(0.9, 0.8)
@@ -65,6 +67,7 @@ def test_the_page_shows_means_marks_the_best_and_says_what_was_not_measured(benc
         in lines
     )
     assert "| kanji | 20 | 40.0 | 60.0 | **80.0** | 50.0 | 60.0 † § | 1 |" in lines
+    assert "| stress | 20 | 40.0 | **70.0** | 60.0 | 50.0 | **70.0** ¶ | 1 |" in lines
     assert f"| tunes | 100 | 40.0 | {NONE} | **80.0** | 50.0 | {NONE} | 1 |" in lines
     assert f"| kanji | 20 | {NONE} | -20.0 (-22.0 to -18.0) | {NONE} | 0 |" in lines
     assert "| kanji | 20 | 0 | mean, sd | 3 | 65 | 20 min | 1.5 | 6.0 |" in lines
