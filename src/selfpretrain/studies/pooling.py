@@ -18,7 +18,8 @@ settings of the demonstration (``spt compare`` without a task), which are short 
 and longer, with the settings that the task brings along. In trials on validation (docs/miniatures.md)
 self-pretrained networks that show their head the last position alone were at 52 and 56 % with the short ones.
 No setting was chosen for another pooling. The objective is causal, so that the last position is the only one
-that has seen everything.
+that has seen everything. All poolings start from the same pretraining; in the short rows it was done twice,
+on two processors that round differently.
 """
 
 from collections.abc import Iterator
