@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..config import read_value
 from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, Trust, assignments, expanded, seconds_of
 
 app = typer.Typer()
@@ -66,6 +65,7 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Train a model: pretrain on all sequences, finetune on the labelled ones, score on the test split."""
+    from ..config import read_value
     from ..data.importing.options import ImportOptions
     from ..estimators import files
     from ..system.progress import show_progress
