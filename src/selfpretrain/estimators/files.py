@@ -70,7 +70,8 @@ def fit(
 def _is_text(data: StoredDataset) -> bool:
     """Return whether symbols are bytes; as many events of a long table as there are bytes are no text."""
     signal = data.form.signal
-    return isinstance(signal, Tokens) and signal.vocab == BYTES and not data.meta["about"]["options"]["id"]
+    is_long = bool(data.meta["about"].get("options", {}).get("id"))
+    return isinstance(signal, Tokens) and signal.vocab == BYTES and not is_long
 
 
 def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:

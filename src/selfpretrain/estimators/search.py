@@ -72,9 +72,7 @@ class _Trial:
     answers: dict[int, Answers] = field(default_factory=dict)
     score: float = -math.inf
     seconds: float = 0.0
-    fold_seconds: float = (
-        math.inf
-    )  # the shortest time of a fold with all steps: others may include pretraining
+    fold_seconds: float = math.inf  # least time of a fold with all steps: others may include pretraining
 
 
 @dataclass
