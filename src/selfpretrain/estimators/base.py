@@ -236,7 +236,7 @@ class SequenceEstimator(EstimatorSettings):
 
     @property
     def answering(self) -> Answering:
-        """What predicts: the network, a simple method, or an average of these."""
+        """Return what predicts: the network, a simple method, or an average of these."""
         network = (self.predictor_,) if self.averaged_ or not self.simple_ else ()
         members = (*network, *self.simple_)
         return members[0] if len(members) == 1 else AveragePredictor(members)
@@ -567,7 +567,7 @@ class SequenceEstimator(EstimatorSettings):
 
     @property
     def _predicts(self) -> bool:
-        """Whether the estimator predicts labels."""
+        """Return whether the estimator predicts labels."""
         return type(self).__name__ in ESTIMATORS.values()
 
     def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:

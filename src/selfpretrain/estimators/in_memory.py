@@ -50,7 +50,7 @@ class InMemoryTask(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """The spec that was inferred when the data were passed in."""
+        """Return the spec that was inferred when the data were passed in."""
         return self.data().form
 
     def load(self, split: Split) -> SequenceDataset:
@@ -183,7 +183,7 @@ class Annotations:
 
     @property
     def labelled(self) -> np.ndarray:
-        """Whether each example has any label (n,)."""
+        """Return whether each example has any label (n,)."""
         if self.targets.dtype.kind == "f":
             return np.isfinite(self.targets)
         known: np.ndarray = self.targets.reshape(len(self.targets), -1) >= 0
@@ -191,7 +191,7 @@ class Annotations:
 
     @property
     def counted(self) -> np.ndarray:
-        """Whether the weight of each example is not zero (n,)."""
+        """Return whether the weight of each example is not zero (n,)."""
         return np.ones(len(self.targets), bool) if self.weights is None else self.weights != 0
 
     @property
