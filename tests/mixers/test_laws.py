@@ -175,3 +175,13 @@ def test_longer_sequences_are_refused_or_mixed(name, settings, rotary, longest):
             layer(x, None)
     else:
         assert layer(x, None).shape == x.shape
+
+
+@every_mixer
+def test_gradients_are_finite_for_inputs_a_hundred_times_as_large(name):
+    layer, x = build(MIXERS[name]).float(), (100 * sequences(2, L)).float().requires_grad_()
+    y = layer(x, None)
+    (y * torch.linspace(-1, 1, D)).sum().backward()
+    gradients = {key: each.grad for key, each in layer.named_parameters() if each.grad is not None}
+    found = gradients | {"inputs": x.grad, "outputs": y}
+    assert [key for key, each in found.items() if not each.isfinite().all()] == []

@@ -48,6 +48,7 @@ def as_in_the_library(mixer, layer):
     layer = copy.deepcopy(layer)
     for part in layer.modules():
         part.__dict__.pop("_rnn_scan", None)
+        part.__dict__.pop("forward", None)
         if "_inference_fn" in vars(part):
             part._inference_fn = type(part)(part.config)._inference_fn
 

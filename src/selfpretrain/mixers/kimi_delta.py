@@ -6,15 +6,25 @@ g = -exp(A_log) softplus(W_2 W_1 x + dt_bias),  y[t] = W (RMSNorm(o[t]) sigmoid(
 
 Source: Kimi Team (2025), Kimi Linear, arXiv:2510.26692; the layer KimiLinearDeltaAttention of transformers.
 What differs from it: the recurrence solves a system of equations per chunk where no kernel is installed;
-bidirectional layers add the outputs of a second, backward recurrence.
+gradients of the softplus are finite for inputs of any size; bidirectional layers add the outputs of a second,
+backward recurrence.
 """
 
+from functools import partial
 from typing import Any, ClassVar
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from ..config import Count, spec
+from ..shapes import Vectors
 from .base import LayerContext
 from .common.attention_heads import head_size
 from .common.transformers_layer import TransformersMixer, delta_rule
+
+LINEAR = 20.0
+"""Above this number, softplus(x) is x in single precision."""
 
 
 @spec
@@ -42,6 +52,22 @@ class KimiDelta(TransformersMixer):
             "num_attention_heads": self.heads,
             "num_key_value_heads": self.heads,
         }
+
+    def prepare(self, layer: Any) -> None:
+        """Replace the gate of the layer, whose gradients are NaN for large inputs."""
+        super().prepare(layer)
+        layer.forget_gate.forward = partial(forget_gate, layer.forget_gate)
+
+
+def forget_gate(gate: Any, x: Vectors) -> Float[Tensor, "B L H M"]:
+    """Return g, the logarithms of the decay, to the bit as the library's gate does.
+
+    In ``where(g > 20, g, log(1 + exp(g)))`` the unused exp(g) overflows above 88, and has gradient 0 * inf.
+    """
+    g = gate.f_b_proj(gate.f_a_proj(x)).float() + gate.dt_bias.float()
+    g = g.unflatten(-1, (gate.num_heads, gate.head_dim))
+    softplus = torch.where(g > LINEAR, g, torch.log(1.0 + torch.exp(g.clamp(max=LINEAR))))
+    return -torch.exp(gate.A_log.float()) * softplus
 
 
 mixer = KimiDelta
