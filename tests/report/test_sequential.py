@@ -34,7 +34,8 @@ from selfpretrain.report.sequential import (
     simulate,
 )
 from selfpretrain.report.statistics import estimate, t_test
-from task_results import ARMS, MATCHED, SPT, cell, task_results
+from selfpretrain.report.summary import verdict
+from task_results import ARMS, MATCHED, SPT, cell, study_of, task_results
 
 
 def task(gains, looks=AUTO, first_seed=0, row="s4d"):
@@ -139,6 +140,55 @@ def test_seeds_are_due_until_the_verdict_is_decided():
     whole = task(OPEN)  # a row without both arms needs the first look only
     alone = replace(whole, cells=tuple(each for each in whole.cells if each.column == MATCHED))
     assert seeds_due(alone, "s4d", AUTO) == 4
+
+
+def by_chance(found, chance=0.5):
+    """The task with this score of guessing."""
+    record = replace(found.record, task=replace(found.record.task, chance=chance))
+    return replace(found, record=record)
+
+
+def test_equal_scores_at_chance_or_without_any_spread_decide_nothing():
+    little = [0.001, -0.001, 0.002, 0.0] * 3
+    assert seeds_due(task(little), "s4d", AUTO) == 4
+    assert seeds_due(by_chance(task(little)), "s4d", AUTO) == 12
+    assert seeds_due(by_chance(task(little), 0.45), "s4d", AUTO) == 4
+    assert seeds_due(task([0.0] * 12), "s4d", AUTO) == 12
+    assert seeds_due(task([0.005] * 12), "s4d", AUTO) == 12
+    late = by_chance(task([0.0] * 6 + [0.4] * 6))
+    assert seeds_due(late, "s4d", AUTO) == 12, "the arms part after six seeds"
+    (found,) = analyse_task(by_chance(task([0.0] * 12))).headline
+    assert found.standing is Standing.UNCLEAR
+    for gains in ([0.0] * 12, little):
+        folder = study_of(by_chance(task(gains)))
+        (one,) = folder.tasks
+        said = verdict(one)
+        assert said.startswith("Nothing is decided for s4d: ")
+        assert "not decided after 12 of at most 12 seeds" in said
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.005])
+def test_arms_that_rarely_leave_chance_are_not_called_equal(noise):
+    """Self-pretraining leaves chance in a fifth of the seeds, by 35 points, and scratch never does."""
+    rng = np.random.default_rng(0)
+    ends = set()
+    for _ in range(100):
+        left = 0.35 * (rng.random(12) < 0.2)
+        scores = 0.5 + noise * rng.standard_normal((2, 12)) + np.stack([left, np.zeros(12)])
+        cells = [cell("s4d", arm, seed, scores[i, seed]) for i, arm in enumerate(ARMS) for seed in range(12)]
+        due = seeds_due(by_chance(task_results(cells, looks=AUTO)), "s4d", AUTO)
+        seen = by_chance(task_results([each for each in cells if each.seed < due], looks=AUTO))
+        ends.add(difference(seen, *places()).standing)
+    assert Standing.EQUAL not in ends and ends <= {Standing.UNCLEAR, Standing.BETTER, Standing.AHEAD}
+
+
+@pytest.mark.parametrize("lost", [np.nan, -np.inf])
+def test_no_further_seed_takes_the_place_of_one_without_a_finite_score(lost):
+    gains = [0.2, 0.21, lost, 0.19, *[0.2] * 8]
+    assert seeds_due(task(gains), "s4d", AUTO) == 4
+    assert seeds_due(task([0.2, -0.2, 0.1, -0.1, 0.3, lost, *[0.2] * 6]), "s4d", AUTO) == 6
+    found = difference(task(gains[:4]), *places())
+    assert found.standing is Standing.UNDEFINED and found.estimate is None
 
 
 @settings(max_examples=15, deadline=None)

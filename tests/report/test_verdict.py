@@ -1,5 +1,6 @@
 """The sentences claim what the intervals allow, and no more."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from selfpretrain.report.analysis import RowOrder, Standing, analyse_task
+from selfpretrain.report.analysis import RowOrder, Standing, analyse_task, judge
 from selfpretrain.report.caveats import caveats
+from selfpretrain.report.figures.charts import panels
 from selfpretrain.report.format import MINUS
 from selfpretrain.report.manifest import Metric
 from selfpretrain.report.stage_results import StageCost
-from selfpretrain.report.statistics import estimate
+from selfpretrain.report.statistics import Estimate, estimate
 from selfpretrain.report.summary import on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
@@ -72,8 +74,8 @@ def test_every_standing_has_its_words(gains, standing, phrase):
 
 
 def test_bounds_on_the_edge_of_the_band_do_not_count():
-    assert analysis(row("s4d", [0.0] * 3, [0.01] * 3)).headline[0].standing is Standing.EQUAL
-    assert analysis(row("s4d", [0.0] * 3, [0.0] * 3), tie=0.0).headline[0].standing is Standing.EQUAL
+    assert judge(Estimate(0.25, 3, 0.25), tie=0.5) is Standing.EQUAL
+    assert judge(Estimate(0.25, 3, 0.25), tie=0.0) is Standing.UNCLEAR
 
 
 def test_several_rows_are_grouped_by_what_can_be_said():
@@ -95,10 +97,28 @@ def test_missing_cells_are_counted_and_pairs_use_common_seeds():
     assert "2 of 2 cells are missing" in said
 
 
-def test_a_diverged_run_is_left_out_and_confessed():
-    found = analysis({("a", MATCHED): [0.5, 0.5, 0.5], ("a", SPT): [0.6, float("nan"), 0.61]})
-    assert found.headline[0].seeds == (0, 2)
-    assert any("left out of every mean: a, SPT, seed 1" in line for line in caveats([found]))
+@pytest.mark.parametrize("score", [math.nan, -math.inf, math.inf])
+@pytest.mark.parametrize("column", [MATCHED, SPT])
+def test_an_arm_with_a_seed_without_a_finite_score_has_no_mean_and_no_verdict(score, column):
+    fine = row("a", [0.5] * 4, [0.1, 0.11, 0.12, 0.1]) | row("b", [0.5] * 4, [0.1, 0.11, 0.12, 0.1])
+    scores = fine | {("a", column): [0.6, score, 0.61, 0.6]}
+    found = analysis(scores)
+    gain, other = found.headline
+    assert (gain.standing, gain.estimate, gain.seeds) == (Standing.UNDEFINED, None, ())
+    assert other.standing is Standing.BETTER
+    assert ("a", column) not in found.means and ranking(found).startswith("Whether the ranking")
+    said = "not to be judged for a, as a seed has no finite test score"
+    assert said in verdict(found) and "better for b" in verdict(found)
+    assert said in verdict(analysis({place: scores[place] for place in scores if place[0] == "a"}))
+    assert any(
+        f"Without a finite test score: a, {column}, seed 1. These" in line for line in caveats([found])
+    )
+    table = [[str(entry.text) for entry in line] for line in score_table(together(found)).rows]
+    assert sum("no finite score" in line for line in table) == 1
+    (panel,) = panels(found, grouped=False)
+    assert [line.label for line in panel.lines if line.label.endswith("no finite score)")]
+    listed = [line for line in together(found).results.to_rows() if line["state"] == "no finite score"]
+    assert [(line["row"], line["column"], line["seed"]) for line in listed] == [("a", column, 1)]
 
 
 def rows(first, second, noise=0.002):
@@ -227,7 +247,7 @@ def test_arms_with_equal_answers_decide_nothing(tmp_path):
     assert verdict(found).startswith(
         "Nothing is decided for s4d: both arms answer the same on every test example. Against"
     )
-    assert "decided" not in verdict(arm(found, MATCHED, folder=other))
+    assert "answer the same" not in verdict(arm(found, MATCHED, folder=other))
 
 
 def test_arms_at_the_ceiling_or_at_chance_decide_nothing():
@@ -239,6 +259,10 @@ def test_arms_at_the_ceiling_or_at_chance_decide_nothing():
     by_chance = replace(low.task.record, task=replace(low.task.record.task, chance=0.5))
     said = verdict(analyse_task(replace(low.task, record=by_chance)))
     assert "no arm is clearly above the simple baseline “chance” (50.0; best arm 50.2)" in said
+    assert said.startswith("Nothing is decided for s4d: neither arm is above chance. Against")
+    assert "neither shown better nor worse for s4d (+0.2 points" in said
+    still = verdict(one([0.004, 0.004, 0.004]))
+    assert still.startswith("Nothing is decided for s4d: every seed gives the same difference. Against")
 
 
 def test_standings_count_and_name_a_few():

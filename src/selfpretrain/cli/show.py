@@ -191,7 +191,7 @@ def _show_cells(folder: Path, as_json: bool) -> None:
     table = Table("task", "row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
     for task in results.tasks:
         for cell in task.cells:
-            score = "missing" if cell.score is None else f"{cell.score:.4f}"
+            score = f"{cell.score:.4f}" if cell.score is not None else cell.state
             stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
             table.add_row(task.label, cell.row, cell.column, task.repetition(cell), score, stage)
     Console().print(table, soft_wrap=True)

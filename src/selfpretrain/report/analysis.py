@@ -18,7 +18,16 @@ from .paper_numbers import PAPERS, PaperNumber
 from .results import ExperimentResults, TaskResults
 from .sequential import Looks
 from .stage_results import CellResult
-from .statistics import CONFIDENCE, Estimate, estimate, example_half_width, r2_parts, sign_flip, t_test
+from .statistics import (
+    CONFIDENCE,
+    NO_SPREAD,
+    Estimate,
+    estimate,
+    example_half_width,
+    r2_parts,
+    sign_flip,
+    t_test,
+)
 
 RowColumn = tuple[str, str]
 """(row, column): a model and an arm."""
@@ -34,16 +43,19 @@ class Standing(enum.Enum):
     BETTER = "better"  # wholly above the tie band
     AHEAD = "ahead"  # above zero, may be inside the tie band
     EQUAL = "equal"  # wholly inside the tie band
-    UNCLEAR = "unclear"  # on both sides of zero
+    UNCLEAR = "unclear"  # on both sides of zero, or inside the tie band where this shows nothing
     BEHIND = "behind"  # below zero, may be inside the tie band
     WORSE = "worse"  # wholly below the tie band
     ONE_SEED = "one seed"  # no interval
     EARLY = "before the first look"  # fewer seeds than a sequential design looks at
+    UNDEFINED = "no finite score"  # of a seed in one of the two
     NOTHING = "not measured"  # no pair has finished
 
 
 DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})
-"""Standings after which a sequential design adds no further seeds."""
+"""Standings that are a verdict."""
+FINAL = DECIDED | {Standing.UNDEFINED}
+"""Standings after which a sequential design adds no further seeds: no other seed may replace a lost one."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +69,7 @@ class Difference:
     estimate: Estimate | None  # None where no pair has finished
     standing: Standing
     looks: Looks | None = None
+    void: str = ""  # why an interval inside the tie band does not show that the two are equal
 
     @cached_property
     def p(self) -> float | None:
@@ -245,13 +258,40 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     theirs_by_seed = task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
-        return Difference(a, b, (), (), None, Standing.NOTHING, task.looks)
+        lost = task.undefined(*a) or task.undefined(*b)
+        return Difference(a, b, (), (), None, Standing.UNDEFINED if lost else Standing.NOTHING, task.looks)
     ours = [ours_by_seed[seed] for seed in seeds]
     theirs = [theirs_by_seed[seed] for seed in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
     standing = judge(mean, task.record.metric.tie, task.looks)
-    return Difference(a, b, seeds, values, mean, standing, task.looks)
+    void = _void(task, ours, theirs, mean) if standing is Standing.EQUAL else ""
+    return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.looks, void)
+
+
+def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult], mean: Estimate) -> str:
+    """Return why a difference inside the tie band shows nothing; "" if it shows that two arms are equal.
+
+    Without any spread between seeds, or while neither arm has learnt anything, the next seed may differ.
+    """
+    if mean.over_seeds is not None and mean.over_seeds < NO_SPREAD:
+        return "every seed gives the same difference"
+    guess = guess_score(task, ours[0])
+    highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
+    if guess is not None and highest <= guess + task.record.metric.tie:
+        return "neither arm is above chance"
+    return ""
+
+
+def guess_score(task: TaskResults, tested: CellResult) -> float | None:
+    """Return the best score of one answer to all test examples, or else of random ones; None if unknown."""
+    card = task.record.task
+    if card.kind == "reals":
+        return 0.0 if task.record.metric.name == "r2" else None
+    kept = tested.scored.predictions
+    if card.kind == "classes" and kept is not None:
+        return float(np.unique(kept.target, return_counts=True)[1].max() / len(kept.target))
+    return card.chance
 
 
 def looks_of(results: ExperimentResults) -> list[dict[str, Any]]:
@@ -286,7 +326,10 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
     looks = found[0].looks
     mean = estimate(values, half, looks.confidence if looks else CONFIDENCE)
-    return Difference(found[0].a, found[0].b, seeds, values, mean, judge(mean, tie, looks), looks)
+    standing = judge(mean, tie, looks)
+    if standing is Standing.EQUAL and all(each.void for each in found):
+        standing = Standing.UNCLEAR
+    return Difference(found[0].a, found[0].b, seeds, values, mean, standing, looks)
 
 
 def judge(difference: Estimate, tie: float, looks: Looks | None = None) -> Standing:
@@ -314,8 +357,8 @@ def _judge_interval(low: float, high: float, tie: float) -> Standing:
 def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) -> int:
     """Return the number of seeds that a row needs, as far as its results show.
 
-    It is that of the first look which decides the headline difference of the row; of the first look whose
-    runs have not finished; or of the last look. The looks are repeated in order over the first seeds alone,
+    It is that of the first look which decides the headline difference of the row, or has a seed without a
+    finite score; of the first look whose runs have not finished; or of the last look. The looks are repeated in order over the first seeds alone,
     so that the number depends on nothing but the results, whenever and in which order they came.
 
     Args:
@@ -333,7 +376,7 @@ def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) ->
         if not all(cell.tested for cell in seen):
             return n
         found = difference(replace(task, cells=tuple(seen)), (row, treatment), (row, control))
-        if found.standing in DECIDED:
+        if found.standing in FINAL:
             return n
     return looks.last
 

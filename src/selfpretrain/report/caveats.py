@@ -82,10 +82,11 @@ def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    lost = [cell for cell in analysis.task.cells if cell.finished and cell.score is None]
+    lost = [cell for cell in analysis.task.cells if cell.undefined]
     if lost:
         where = format.listing([f"{c.row}, {c.column}, seed {c.seed}" for c in lost])
-        yield Caveat("Without a finite test score and left out of every mean: ", where, ".")
+        after = ". These runs count like any other, so their arms have no mean, interval or verdict."
+        yield Caveat("Without a finite test score: ", where, after)
 
 
 def _overlap(analysis: TaskAnalysis) -> Iterator[Caveat]:

@@ -86,8 +86,16 @@ class TaskResults:
         return len(self.cells) - len(self.finished)
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
-        """Return the cells with a score, by seed; folds are pooled, and only if all of them have finished."""
-        return self._placed.get((row, column), {})
+        """Return the cells with a score, by seed; folds are pooled, and only if all of them have finished.
+
+        There are none if one was tested without a finite score: a mean of the others would leave it out.
+        """
+        return {} if self.undefined(row, column) else self._placed.get((row, column), {})
+
+    def undefined(self, row: str, column: str) -> tuple[int, ...]:
+        """Return the seeds that were tested without a finite score, as runs that diverged may be."""
+        lost = (c for c in self.cells if (c.row, c.column) == (row, column) and c.undefined)
+        return tuple(dict.fromkeys(cell.seed for cell in lost))
 
     @cached_property
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
@@ -340,7 +348,7 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "column": cell.column,
         "seed": cell.seed,
         **({"fold": cell.record.fold} if task.folds > 1 else {}),
-        "state": "finished" if cell.finished else "missing",
+        "state": cell.state,
         "score": cell.score,
         "stage": cell.record.stages[-1],
         "stages": " ".join(cell.record.stages),

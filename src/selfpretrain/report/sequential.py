@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecError
-from .statistics import CONFIDENCE, t_point
+from .statistics import CONFIDENCE, NO_SPREAD, t_point
 
 TABLE = Path(__file__).with_name("sequential_levels.tsv")
 """Nominal levels by first and last look, a column per probability of any error."""
@@ -135,7 +135,7 @@ def simulate(
     mean = mean[:, at]
     better = mean + gain - half > tie
     worse = mean + gain + half < -tie
-    equal = abs(mean + gain) + half <= tie
+    equal = (abs(mean + gain) + half <= tie) & (error > NO_SPREAD)
     decided = better | worse | equal
     row = np.arange(len(differences))
     stop = np.where(decided.any(1), decided.argmax(1), len(at) - 1)

@@ -139,6 +139,18 @@ class CellResult:
         return value if math.isfinite(value) else None
 
     @property
+    def undefined(self) -> bool:
+        """Whether it was tested without a finite score."""
+        return self.tested and self.score is None
+
+    @property
+    def state(self) -> str:
+        """State in words: "finished", "missing" or "no finite score"."""
+        if self.undefined:
+            return "no finite score"
+        return "finished" if self.finished else "missing"
+
+    @property
     def training_score(self) -> float | None:
         """Score on training data; None if it was not kept."""
         return self.scored.scores.get("train", {}).get("score")

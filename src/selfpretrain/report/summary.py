@@ -47,6 +47,7 @@ WORDS = {
         "measured only once for {rows}, and one seed cannot tell chance from effect",
     ),
     Standing.EARLY: ("", "not to be judged before the first look for {rows}"),
+    Standing.UNDEFINED: ("", "not to be judged for {rows}, as a seed has no finite test score"),
     Standing.NOTHING: ("", "not measured yet for {rows}"),
 }
 """Words for every standing: in the headline ("" if it decides nothing), and in the verdict."""
@@ -100,7 +101,7 @@ def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
 def verdict(analysis: TaskAnalysis) -> str:
     """Return one sentence on the gain of a task, after its rows that decide nothing, if there are any."""
     treatment, control = analysis.task.headline
-    if all(found.estimate is None for found in analysis.headline):
+    if {found.standing for found in analysis.headline} == {Standing.NOTHING}:
         return (
             f"Nothing can be said yet about {treatment} against {_named(control)}: {_unfinished(analysis)}."
         )
@@ -167,7 +168,7 @@ def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
     worst = min(analysis.means[place].mean for place in (found.a, found.b))
     if worst >= PERFECT - analysis.metric.tie:
         return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
-    return ""
+    return found.void
 
 
 def _same_answers(one: CellResult, other: CellResult) -> bool:

@@ -21,6 +21,7 @@ SIGN_FLIP = "sign-flip p"
 REPEATED = "repeated p"
 HOLM = "Holm p"
 MISSING = Entry("missing")
+UNDEFINED = Entry("no finite score")
 BLANK = Entry(format.NONE)
 MOST_PAIRS = 15
 """Up to this number of model pairs, unresolved pairs are listed, too."""
@@ -310,7 +311,12 @@ def _run(task: TaskAnalysis, cell: CellResult) -> tuple[Entry, ...]:
     scored = cell.scored
     values = (cell.score, scored.scores.get("val", {}).get("score"))
     return (
-        *(BLANK if each is None else Entry(format.score(task.metric, each), key=each) for each in values),
+        *(
+            (UNDEFINED if cell.undefined else BLANK)
+            if each is None
+            else Entry(format.score(task.metric, each), key=each)
+            for each in values
+        ),
         *map(Entry, (str(scored.best_step), str(scored.steps), scored.stopped)),
         Entry(format.flops(cell.flops), key=cell.flops),
         Entry(format_duration(cell.seconds), key=cell.seconds),
@@ -359,13 +365,14 @@ def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     """Return mean and interval over seeds, bold if it is the best of its row; † if a run diverged."""
     estimate = task.means.get(place)
     if estimate is None:
-        return MISSING
+        return UNDEFINED if task.task.undefined(*place) else MISSING
     mark = " †" if task.diverged(place) else ""
     return Entry(f"{format.spread(task.metric, estimate)}{mark}", place in task.best, estimate.mean)
 
 
 def _score_without_count(task: TaskAnalysis, place: RowColumn) -> Entry:
-    entry = _score(task, place) if place in task.means else BLANK
+    entry = _score(task, place)
+    entry = BLANK if entry is MISSING else entry
     return replace(entry, text=re.sub(r" \(\d+\)", "", entry.text))
 
 

@@ -86,7 +86,7 @@ def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
             ours = _by_seed(cells, scores, row, treatment, folder.workspace)
             theirs = _by_seed(cells, scores, row, control, folder.workspace)
             gains = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
-            if len(gains) < 2:
+            if len(gains) < 2 or not np.isfinite(gains).all():
                 continue
             spread = float(np.std(gains, ddof=1))
             words = [_seeds(metric, gain, spread, looks) for gain in GAINS]

@@ -76,6 +76,7 @@ class PanelLine:
     intervals: tuple[tuple[float, float] | None, ...]  # 95 % t-intervals over seeds, clipped
     printed: tuple[float | None, ...]  # the paper's numbers
     seeds: tuple[tuple[float, ...], ...]  # scores of the seeds, per place
+    lost: bool = False  # whether a place has no mean because a seed has no finite score
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,11 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
             f"{analysis.label}{SEPARATOR}{group}" if group else analysis.label,
             format.unit(analysis.metric),
             tuple(row.partition(SEPARATOR)[2] if group else row for row in groups[group]),
-            tuple(line for line in lines if any(value is not None for value in line.means + line.printed)),
+            tuple(
+                line
+                for line in lines
+                if line.lost or any(value is not None for value in line.means + line.printed)
+            ),
             limits,
             baseline,
         )
@@ -322,8 +327,9 @@ def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool)
     metric = analysis.metric
     found = [analysis.means.get((row, column)) for row in rows]
     printed = [analysis.task.printed(row, column) if paper else None for row in rows]
+    lost = any(analysis.task.undefined(row, column) for row in rows)
     return PanelLine(
-        column,
+        f"{column} (no finite score)" if lost else column,
         analysis.task.columns.index(column),
         tuple(None if f is None else f.mean * metric.factor for f in found),
         tuple(None if f is None or f.over_seeds is None else _interval(f, metric) for f in found),
@@ -332,6 +338,7 @@ def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool)
             tuple(score_of(cell) * metric.factor for cell in analysis.task.at(row, column).values())
             for row in rows
         ),
+        lost,
     )
 
 
