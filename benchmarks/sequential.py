@@ -120,6 +120,19 @@ def measure(paths: int) -> list[dict[str, Any]]:
     return lines
 
 
+def rare_failures(share: float, paths: int) -> dict[str, tuple[float, float]]:
+    """Return by design how often, in percent, two arms of equal mean are called better and worse.
+
+    The first is at 95 % in this share of its seeds and at chance, 50 %, in the others. The scores of the second
+    are normal around the same mean, with a spread of a point.
+    """
+    random = np.random.default_rng(0)
+    first = np.where(random.random((paths, AUTO.last)) < share, 95.0, 50.0)
+    second = 95 * share + 50 * (1 - share) + random.standard_normal(first.shape)
+    found = {name: simulate(first - second, 0.0, TIE, DESIGNS[name]) for name in ("4..12", "always 6")}
+    return {name: (100 * each.better.mean(), 100 * each.worse.mean()) for name, each in found.items()}
+
+
 def alternatives(paths: int) -> list[dict[str, float]]:
     """Return half-widths in standard errors of the mean, after some seeds, of designs that cover at 95 %.
 

@@ -1,6 +1,7 @@
 """Designs that add seeds: their intervals hold at all looks together, and results alone decide the end."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -273,6 +274,15 @@ def test_designs_were_wrong_as_rarely_as_promised():
     (without,) = [line for line in kept["settings"] if line["data"] == "demo" and line["true"] == 0]
     for name in ("4..12", "3..12", "2..12"):
         assert f"{without['designs'][name]['wrong']:.1f} %" in bench.PAGE.read_text()
+
+
+def test_verdicts_under_rare_failures_are_those_of_the_page():
+    bench = script("sequential")
+    lines = re.findall(r"^\| (\d+) % \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", bench.PAGE.read_text(), re.M)
+    assert len(lines) == 6
+    for share, *printed in (map(int, line) for line in lines):
+        found = bench.rare_failures(share / 100, 5000)
+        assert [*found["4..12"], *found["always 6"]] == pytest.approx(printed, abs=2.5)
 
 
 def test_simulated_designs_are_found_again():

@@ -15,6 +15,7 @@ from selfpretrain.data.paths import folders
 from selfpretrain.runner.plan import jobs
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
+from selfpretrain.training import cost
 
 RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
@@ -82,6 +83,36 @@ def test_every_planned_stage_ships_and_no_other(name, here):
     ships = {line.rpartition('"stage": "')[2].partition('"')[0] for line in lines}
     found = {stage for stage in ships if here(stage)}
     assert found == planned(name)[1]
+
+
+def counts_that_ship():
+    """The lines of the table of FLOPs per step with which shipped results were measured."""
+    return [line.split("\t") for line in cost.SHIPPED_COUNTS.read_text().splitlines()[1:]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({line[3] for line in counts_that_ship()}))
+def test_arms_that_ship_have_the_compute_of_spt_to_a_percent_by_the_mean_of_masks(name, here, monkeypatch):
+    recipes = [cell.recipe for cell in planned(name)[0] if cell.recipe.seed == 0]
+    steps = [[plan.steps for plan in map(cost.plan, recipe.prefixes())] for recipe in recipes]
+    spent = [cost.COUNTED.total(recipe) for recipe in recipes]
+    monkeypatch.setattr(cost, "_of_shipped_results", dict)
+    monkeypatch.setattr(cost, "COUNTED", cost.Planner())
+    pairs, moved = 0, 0
+    for matched, its_steps in zip(recipes, steps, strict=True):
+        for spt, spt_steps, before in zip(recipes, steps, spent, strict=True):
+            if len(matched.stages) == 1 and len(spt.stages) == 2 and matched.last.budget.flops == before:
+                now = [
+                    sum(
+                        cost.plan(prefix).flops_per_step * n
+                        for prefix, n in zip(one.prefixes(), of, strict=True)
+                    )
+                    for one, of in ((matched, its_steps), (spt, spt_steps))
+                ]
+                assert now[0] == pytest.approx(now[1], rel=0.01)
+                pairs += 1
+                moved += now[1] != before
+    assert not pairs or moved
 
 
 def absent():

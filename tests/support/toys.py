@@ -66,6 +66,28 @@ class Majority(Task):
 
 
 @spec
+class Words(Majority):
+    """The same with a large vocabulary and few labels: is a word of the first or of the second half?"""
+
+    vocab: Count = 1000
+    labelled: Count = 10**6
+
+    @property
+    def form(self) -> SequenceSpec:
+        """Tokens of a large vocabulary."""
+        return replace(super().form, signal=Tokens(vocab=self.vocab))
+
+    def load(self, split: Split) -> SequenceDataset:
+        """Random words, of which the first sequences are labelled."""
+        random = np.random.default_rng(SPLITS.index(split))
+        lengths = random.integers(self.shortest, self.length + 1, self.examples)
+        rows = [random.integers(self.vocab, size=n) for n in lengths]
+        halves = np.array([row[0] >= self.vocab // 2 for row in rows]).astype(np.int64)
+        y = np.where(np.arange(self.examples) < self.labelled, halves, -1)
+        return SequenceDataset.from_sequences(rows, y)
+
+
+@spec
 class Careless(Mixer):
     """Mean over everything: sees the future and mixes padding in."""
 

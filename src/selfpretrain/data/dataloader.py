@@ -46,9 +46,9 @@ class BatchSampler:
         epoch, i = divmod(step, self.per_epoch)
         return self._epoch_batches(epoch)[i]
 
-    def padded_lengths(self) -> Tensor:
-        """Return the padded length of each batch of the first epoch, (steps,)."""
-        return self.lengths[self._epoch_batches(0)].amax(1)
+    def padded_lengths(self, epochs: int = 1) -> Tensor:
+        """Return the padded length of each batch of the first epochs, (steps,)."""
+        return torch.cat([self.lengths[self._epoch_batches(epoch)].amax(1) for epoch in range(epochs)])
 
     def padding_share(self, lengths: Int[Tensor, "n"]) -> float:
         """Return the share of positions in the first epoch that are padding, in [0, 1).
