@@ -123,8 +123,8 @@ def measure(paths: int) -> list[dict[str, Any]]:
 def rare_failures(share: float, paths: int) -> dict[str, tuple[float, float]]:
     """Return by design how often, in percent, two arms of equal mean are called better and worse.
 
-    The first is at 95 % in this share of its seeds and at chance, 50 %, in the others. The scores of the second
-    are normal around the same mean, with a spread of a point.
+    The first is at 95 % in this share of its seeds and at chance, 50 %, in the others. The scores of the
+    second are normal around the same mean, with a spread of a point.
     """
     random = np.random.default_rng(0)
     first = np.where(random.random((paths, AUTO.last)) < share, 95.0, 50.0)

@@ -1,4 +1,4 @@
-"""An independent count of the FLOPs of training steps: torch's counter, and the predictions of real batches."""
+"""An independent count of the FLOPs of training steps: torch's counter, and predictions of real batches."""
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count

@@ -1,4 +1,4 @@
-"""FLOPs of every objective agree with an independent count of many batches, short and with few labels, too."""
+"""FLOPs of every objective agree with an independent count of many batches, also with few labels."""
 
 import pytest
 

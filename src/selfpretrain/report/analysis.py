@@ -358,8 +358,9 @@ def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) ->
     """Return the number of seeds that a row needs, as far as its results show.
 
     It is that of the first look which decides the headline difference of the row, or has a seed without a
-    finite score; of the first look whose runs have not finished; or of the last look. The looks are repeated in order over the first seeds alone,
-    so that the number depends on nothing but the results, whenever and in which order they came.
+    finite score; of the first look whose runs have not finished; or of the last look. The looks are repeated
+    in order over the first seeds alone, so that the number depends on nothing but the results, whenever and
+    in which order they came.
 
     Args:
         task: results with the cells of all seeds up to the last look.
