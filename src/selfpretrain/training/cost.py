@@ -51,9 +51,10 @@ ERROR = 0.003
 """Relative standard error of the FLOPs of a step at which enough are drawn."""
 MANY_BATCHES = 100
 """Number of batches per epoch from which one epoch stands for all."""
-FEW_EPOCHS = 4000
+BATCHES = 4000
 """Number of batches that stand for all where an epoch has fewer."""
 SHIPPED_COUNTS = Path(__file__).with_name("shipped_counts.tsv")
+"""FLOPs per step of stages of results that ship, see ``_of_shipped_results``."""
 FITTED = (128, 256, 512)
 """Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
 Counting = Literal["counted", "fitted", "rough"]
@@ -304,7 +305,7 @@ def _bare(
 
 def _epochs(order: BatchSampler) -> int:
     """Return the number of epochs that stand for all: one, unless a few batches leave many examples out."""
-    return 1 if order.per_epoch >= MANY_BATCHES else -(-FEW_EPOCHS // order.per_epoch)
+    return 1 if order.per_epoch >= MANY_BATCHES else -(-BATCHES // order.per_epoch)
 
 
 def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
