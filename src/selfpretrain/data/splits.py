@@ -13,11 +13,13 @@ from .spec import SPLITS
 SHARES = (0.70, 0.15, 0.15)
 """Shares of train, val and test if the data define no split."""
 SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training", "0"), 0),
-    **dict.fromkeys(("val", "valid", "validation", "dev", "1"), 1),
-    **dict.fromkeys(("test", "testing", "2"), 2),
+    **dict.fromkeys(("train", "training", "trn", "trainset", "trainval", "0"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "devel", "development", "1"), 1),
+    **dict.fromkeys(("test", "testing", "tst", "testset", "devtest", "holdout", "heldout", "2"), 2),
 }
 """Common names of splits in datasets, and the number of the split."""
+UNLABELLED = ("unlabelled", "unlabeled", "unsupervised", "unsup")
+"""Names of parts that serve pretraining only."""
 LEFT_OUT = -1
 ENOUGH_GROUPS = 5
 """Minimum number of groups (patients, speakers, files) in val or test for a score to generalise to others."""
@@ -190,7 +192,8 @@ def assign_splits(
 ) -> tuple[np.ndarray, list[str]]:
     """Return (n,) the split of every sequence, -1 if it is left out, and notes for the user.
 
-    A given split is kept; if it has no val, 15 % of train becomes val. Otherwise it is 70/15/15 by class.
+    A given split is kept; if it has no val, 15 % of train becomes val. Otherwise, or if all is train, it is
+    70/15/15 by class.
     Groups stay whole and equal sequences share a split; where the two conflict, copies are left out.
     Sequences without a label are used for training.
 
@@ -198,15 +201,19 @@ def assign_splits(
         strata: (n,) the class, 0 for real numbers; -1 if unlabelled.
         equal: (n,) a number that equal sequences share.
     """
-    if split is not None:
+    if split is not None and split.any():
         return _keep_split(strata, groups, split, equal, seed)
+    notes = [] if split is None else ["there is neither a val nor a test split: both are drawn from train"]
     split = _new_split(strata, groups, equal, seed)
     if groups is None:
-        return split, []
+        return split, notes
     copies = _earlier_copies(split, equal)
     split = np.where(copies, LEFT_OUT, split)
-    note = f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
-    return split, [note] if copies.any() else []
+    if copies.any():
+        notes.append(
+            f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
+        )
+    return split, notes
 
 
 def _keep_split(

@@ -13,8 +13,9 @@ from ..data.importing.arrays import ArraySource, find_sequences, read_arrays
 from ..data.importing.columns import TableSource
 from ..data.importing.importer import import_to_memory, plan_import
 from ..data.importing.long_tables import LongSource, long_source
-from ..data.importing.media_files import SOUNDS, TEXTS, MediaSource, media_in
+from ..data.importing.media_files import TEXTS, MediaSource, media_in
 from ..data.importing.options import ImportOptions
+from ..data.importing.recordings import SOUNDS, as_format
 from ..data.importing.source import Source, check_column
 from ..data.importing.tables import Table, open_table
 from ..data.spec import SequenceSpec, Tokens
@@ -187,7 +188,6 @@ class NewMedia(MediaSource):
     """Texts or recordings to predict; recordings must have the rate and the format of those of training."""
 
     layout: Json = field(kw_only=True)
-    channels: int = 0  # of the model; 0: tokens
 
     def open(self, row: int) -> tuple[int, np.ndarray]:
         """Return the sample rate and the sequence of a file.
@@ -199,10 +199,8 @@ class NewMedia(MediaSource):
         known = self.layout.get("rate", 0)
         if rate != known:
             raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
-        if rate and str(sequence.dtype) != self.layout["dtype"]:
-            raise DataError(
-                f"its samples are {sequence.dtype}, those of training {self.layout['dtype']}; convert it"
-            )
+        if rate:
+            sequence = as_format(sequence, self.layout["dtype"])
         if self.channels and sequence.shape[1] != self.channels:
             raise DataError(f"it has {sequence.shape[1]} channels, the model takes {self.channels}")
         return rate, sequence

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
 from ..labels import EXACT, LabelColumn
 from ..moments import BYTES, Spans, fit_values, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
-from ..splits import ENOUGH_GROUPS, assign_splits, split_number
+from ..splits import ENOUGH_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
 from .options import ImportOptions
 from .source import Part, Source, fill_missing, positions
@@ -31,6 +33,7 @@ class SetBuilder:
     dropped: int = 0
     shortened: int = 0
     rounded: int = 0
+    ignored: int = 0
     low: float = np.inf
     high: float = -np.inf
     is_whole: bool = True
@@ -49,7 +52,7 @@ class SetBuilder:
         Raises:
             DataError: naming the first sequence that cannot be used.
         """
-        part = self._usable(self.labels.separate(part, self.source.name))
+        part = self._usable(self.labels.separate(self._unlabelled(part), self.source.name))
         if not len(part.lengths):
             return
         flat = self._stored(part)
@@ -63,6 +66,17 @@ class SetBuilder:
         self._keep("equal", equal)
         self._keep("sketch", sketch)
         self.out.append(flat)
+
+    def _unlabelled(self, part: Part) -> Part:
+        """Return the part without labels where the split is called unlabelled; these are for train."""
+        if "split" not in part.columns:
+            return part
+        split, label = part.columns["split"], part.columns["label"]
+        extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
+        self.ignored += pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
+        kept = pc.if_else(extra, None, np.arange(len(split)))
+        columns = {"label": label.take(kept), "split": pc.if_else(extra, SPLITS[0], split)}
+        return replace(part, columns=part.columns | columns)
 
     def _usable(self, part: Part) -> Part:
         """Handle missing values, drop empty sequences, and truncate to the maximum length."""
@@ -198,6 +212,7 @@ class SetBuilder:
         found = {
             f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
             "sequences have no label; they serve pretraining": int((strata < 0).sum()),
+            "labels of a part that is called unlabelled are ignored": self.ignored,
             "rows with missing values are left out": self.dropped,
             f"sequences are cut to {self.options.length} positions": self.shortened,
             "whole numbers among the values are rounded to float32": self.rounded,

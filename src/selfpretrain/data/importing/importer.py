@@ -17,10 +17,12 @@ from ..labels import LabelColumn, look_real
 from ..store import DatasetWriter, StoredDataset, open_writer
 from . import arrays, ts_files
 from .builder import SetBuilder
-from .columns import table_source
+from .columns import TableSource, table_source
+from .divisions import role_of, visible_files
 from .long_tables import LongSource, long_source, share_events
-from .media_files import SOUNDS, media_source
+from .media_files import listed_files, media_source
 from .options import ImportOptions
+from .recordings import SOUNDS
 from .source import Part, Source, is_list, readable
 from .tables import SUFFIXES, Table, hub_table, open_table
 
@@ -96,7 +98,7 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if not path.exists():
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
-    suffixes = {p.suffix.lower() for p in path.rglob("*")} if path.is_dir() else {path.suffix.lower()}
+    suffixes = {file.suffix.lower() for file in (visible_files(path) if path.is_dir() else [path])}
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:
@@ -109,6 +111,9 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if suffixes & {".npy", ".npz"} and path.is_file():
         source = arrays.array_source(arrays.read_labelled_arrays(path), options)
         return ImportPlan(origin, source, replace(options, label="y"))
+    if path.is_dir() and not suffixes & set(SUFFIXES):
+        known = ", ".join((*SUFFIXES, ".ts", *SOUNDS))
+        raise DataError(f"{path} holds no table and no recording; known: {known}")
     return _of_table(origin, open_table(path, options.encoding, options.header), options)
 
 
@@ -125,9 +130,23 @@ class OfficialSplit(Source):
         self.n_train = 0
         for part in self.train.parts():
             self.n_train = int(part.rows.max(initial=self.n_train - 1)) + 1
-            yield _with_split(part, "train")
+            yield self._with_split(part, "train")
         for part in self.test.parts():
-            yield replace(_with_split(part, "test"), rows=part.rows + self.n_train)
+            yield replace(self._with_split(part, "test"), rows=part.rows + self.n_train)
+
+    def _with_split(self, part: Part, split: str) -> Part:
+        """Return a part of this split; a division of the training file into train and val is kept.
+
+        Raises:
+            DataError: if the names of files give another division.
+        """
+        if "split" not in part.columns:
+            names = pa.array([split] * len(part.lengths), pa.large_string())
+            return replace(part, columns=part.columns | {"split": names})
+        named = {role_of(name) for name in part.columns["split"].unique().to_pylist()}
+        if split == "test" or "test" in named:
+            raise DataError("the names of the files say which are for testing; leave --test out")
+        return part
 
     def name(self, row: int) -> str:
         """Return how messages name a sequence, as its own source does."""
@@ -140,11 +159,6 @@ class OfficialSplit(Source):
     def notes(self) -> list[str]:
         """Return the notes on both sources."""
         return [*self.train.notes(), *self.test.notes()]
-
-
-def _with_split(part: Part, split: str) -> Part:
-    names = pa.array([split] * len(part.lengths), pa.large_string())
-    return replace(part, columns=part.columns | {"split": names})
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
@@ -263,6 +277,12 @@ def suggested_name(origin: str) -> str:
 
 
 def _of_table(origin: str, table: Table, options: ImportOptions) -> ImportPlan:
+    if table.undecided and not options.split:
+        raise DataError(table.undecided)
     long = options.id or options.time or options.value
     source = long_source(table, options) if long else table_source(table, options)
+    if table.has_split and not options.split:
+        source.facts["split"] = "by name"
+    if isinstance(source, TableSource) and source.form == "text" and (media := listed_files(source)):
+        return ImportPlan(origin, media, source.options)
     return ImportPlan(origin, source, source.options)

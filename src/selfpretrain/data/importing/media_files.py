@@ -1,8 +1,9 @@
 """Folders of recordings or texts: a file is a sequence, its folder the class."""
 
+import os
 import re
-import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pyarrow as pa
 
 from ...errors import DataError, join_names
 from .. import audio
-from ..splits import SPLIT_NAMES
+from ..splits import UNLABELLED
+from .columns import TableSource
+from .divisions import divide, folder_roles, role_of, visible_files
 from .options import ImportOptions
-from .source import Part, Signal, Source, readable, words
+from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
+from .source import Part, Signal, Source, is_list, readable, words
 
-SOUNDS = (".wav", ".flac", ".ogg")
 TEXTS = (".txt",)
 AT_ONCE = 16
 """Files per part."""
@@ -31,6 +34,8 @@ class MediaSource(Source):
     options: ImportOptions = field(kw_only=True)
     rate: int = 0  # sample rate of the files so far, in Hz; 0: files may differ in it
     dtype: str = ""  # of the samples of the files so far
+    channels: int = 0  # of most recordings; 0: files may differ in them, or are texts
+    wanted: str = ""  # dtype to which samples are brought; "": they keep theirs
 
     def parts(self) -> Iterator[Part]:
         """Yield the files, in the order of their names."""
@@ -67,10 +72,15 @@ class MediaSource(Source):
         """Return the sequence of a file; with ``skip_bad``, None if it cannot be read.
 
         Raises:
-            DataError: if it cannot be read, or has another sample rate than the files before.
+            DataError: if it cannot be read, or has other channels or another sample rate than other files.
         """
         try:
             rate, sequence = self.open(row)
+            if self.channels and sequence.shape[1] != self.channels:
+                raise DataError(
+                    f"{self.name(row)}: {sequence.shape[1]} channels, others have {self.channels}; convert "
+                    f"it, e.g. sox {self.files[row].name} -c {self.channels} new.wav"
+                )
         except DataError as error:
             if self.skip_bad:
                 self.unread[row] = str(error)
@@ -98,51 +108,70 @@ class MediaSource(Source):
         with readable(name):
             if file.suffix.lower() in TEXTS:
                 return 0, np.frombuffer(file.read_bytes(), np.uint8)
-            rate, samples = _sound(file)
+            rate, samples = read_recording(file)
             if not len(samples):
                 raise DataError(f"{name} holds no samples")
             if self.options.rate or self.options.features != "raw":
                 return 0, _features(rate, samples, self.options)
-            return rate, samples
+            return rate, as_format(samples, self.wanted)
+
+    def compare_formats(self) -> None:
+        """Set the channels that recordings must have, and one sample format if they have several."""
+        found = Counter(filter(None, map(sample_format, self.files)))
+        counts = Counter({n: sum(k for (_, m), k in found.items() if m == n) for _, n in found})
+        self.channels = counts.most_common(1)[0][0] if counts else 0
+        formats = sorted({dtype for dtype, channels in found if channels == self.channels})
+        if len(formats) > 1:
+            self.wanted = "float32"
+            self.hints.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
 
 
-def media_source(folder: Path, options: ImportOptions) -> MediaSource:
+def media_source(
+    folder: Path,
+    options: ImportOptions,
+    files: Sequence[Path] = (),
+    listed: dict[str, list[str | None]] | None = None,
+) -> MediaSource:
     """List the files of a folder, and take labels, groups and splits from their paths.
 
     The class of ``folder/yes/1.wav`` is "yes"; in ``folder/train/yes/1.wav`` the first folder is the split. A
     pattern for label, group or split is a regular expression searched in the path; its first group counts.
 
+    Args:
+        files: some files of the folder; default: all that are recordings or, if none is, texts.
+        listed: labels, groups and splits of these files; default: from their paths.
+
     Raises:
-        DataError: if there is no label.
+        DataError: if there is no label, or the names of folders divide only some of the files.
     """
-    files = media_in(folder)
-    names = [f.relative_to(folder).as_posix() for f in files]
-    parts = [name.split("/") for name in names]
-    by_split = (
-        all(len(p) > 1 and p[0].lower() in SPLIT_NAMES for p in parts) and len({p[0] for p in parts}) > 1
-    )
-    named: dict[str, list[str | None]] = {
+    hints = [] if files else _left_out(folder)
+    files = list(files) or media_in(folder)
+    names = [file.relative_to(folder).as_posix() for file in files]
+    named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
     }
-    if by_split:
-        named.setdefault("split", [p[0].lower() for p in parts])
+    roles, classes = folder_roles(names, named.get("label"))
+    if "split" not in named and any(splits := divide(names, roles)):
+        named["split"] = list(splits)
+    elif "split" not in named and len({role_of(name) for name in names} - {""}) > 1:
+        hints.append("names of some files hold words such as train or test; --split PATTERN takes them")
     if "label" not in named:
-        depth = 1 if by_split else 0
-        if any(len(p) < depth + 2 for p in parts):
-            raise DataError(
-                f"{folder} has files outside of class folders; give --label PATTERN, e.g. '^([a-z]+)_'"
-            )
-        named["label"] = [p[depth] for p in parts]
+        named["label"] = classes
+    if listed is None:
+        _check_found(names, roles, named, options)
     texts = files[0].suffix.lower() in TEXTS
     facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    facts["labels"] = join_names(sorted({label or "" for label in named["label"]}), 40)
+    labels = {label for label, role in zip(named["label"], roles, strict=True) if role not in UNLABELLED}
+    facts["labels"] = join_names(sorted(label or "" for label in labels), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
-    facts |= {"split": "by name" if "split" in named else "made"}
+    facts |= {"split": options.split or "by name" if "split" in named else "made"}
     kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
     vocab = 256 if texts else 0
-    source = MediaSource(kind, vocab, len(files), facts, folder=folder, files=files, options=options)
+    source = MediaSource(kind, vocab, len(files), facts, hints, folder=folder, files=files, options=options)
     source.named = named
     source.skip_bad = options.skip_bad
+    if not texts and options.features == "raw":
+        source.compare_formats()
     return source
 
 
@@ -152,51 +181,84 @@ def media_in(folder: Path) -> list[Path]:
     Raises:
         DataError: if there is neither.
     """
-    found = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SOUNDS + TEXTS and f.is_file())
+    found = [file for file in visible_files(folder) if file.suffix.lower() in SOUNDS + TEXTS]
     if not found:
         raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")
-    return [f for f in found if f.suffix.lower() in SOUNDS] or found
+    return [file for file in found if file.suffix.lower() in SOUNDS] or found
 
 
-def _search(role: str, pattern: str, name: str) -> str:
-    """Return the first group of a pattern in a file name.
+def _left_out(folder: Path) -> list[str]:
+    """Return a note on the files in a folder that ``media_in`` leaves out."""
+    read = set(media_in(folder))
+    others = [file.relative_to(folder).as_posix() for file in visible_files(folder) if file not in read]
+    return [f"not read: {join_names(others, 3)}"] if others else []
+
+
+def listed_files(table: TableSource) -> MediaSource | None:
+    """Return a reader of the recordings or texts that a table names in place of texts; None if it does not.
 
     Raises:
-        DataError: if the pattern is invalid or finds nothing.
+        DataError: if the labels are lists.
+    """
+    place = table.table.path
+    folder = place if place.is_dir() else place.parent
+    files: list[Path] = []
+    listed: dict[str, list[str | None]] = {}
+    for part in table.parts():
+        cells = [text.tobytes().decode() for text in np.split(part.flat, part.lengths.cumsum()[:-1])]
+        if not files and not all(_is_media(folder, cell) for cell in cells[:AT_ONCE]):
+            return None
+        files += [folder / cell for cell in cells]
+        for role, column in part.columns.items():
+            if is_list(column.type):
+                raise DataError(f"{place.name} lists files and several labels for each; give one label")
+            listed.setdefault(role, []).extend(column.to_pylist())
+    source = media_source(folder, table.options, files, listed)
+    source.facts["files"] += f", listed in {place.name}"
+    source.changed = table.changed
+    return source
+
+
+def _is_media(folder: Path, name: str) -> bool:
+    return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
+
+
+def _search(role: str, pattern: str, name: str) -> str | None:
+    """Return the first group of a pattern in a file name; None if it finds nothing.
+
+    Raises:
+        DataError: if the pattern is invalid.
     """
     try:
         match = re.search(pattern, name)
     except re.error as error:
         raise DataError(f"--{role} {pattern} is no regular expression: {error}") from error
-    if not match or not match.groups():
-        raise DataError(f"{name}: --{role} {pattern} finds nothing in it, or has no parenthesis")
-    return match[1]
+    return match[1] if match and match.groups() else None
 
 
-def _sound(file: Path) -> tuple[int, np.ndarray]:
-    """Return the sample rate, and (length, channels): bytes, 16-bit integers or floats in [-1, 1]."""
-    if file.suffix.lower() == ".wav":
-        from scipy.io import wavfile
+def _check_found(
+    names: list[str], roles: list[str], named: dict[str, list[str | None]], options: ImportOptions
+) -> None:
+    """Check that every file has a label, unless it is unlabelled, and what the patterns ask for.
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
-            rate, samples = wavfile.read(file)
-    else:
-        try:
-            from soundfile import read
-        except ImportError as error:
-            raise DataError("FLAC and OGG files need soundfile: pip install 'selfpretrain[audio]'") from error
-        samples, rate = read(file, dtype="int16")
-    if samples.dtype == np.int32:  # 24 or 32 bits, more than training uses
-        samples = (samples / 2**31).astype(np.float32)
-    samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
-    return rate, samples[:, None] if samples.ndim == 1 else samples
+    Raises:
+        DataError: naming the first file that has not.
+    """
+    for role, found in named.items():
+        for name, own, value in zip(names, roles, found, strict=True):
+            if value is not None or (role == "label" and own in UNLABELLED):
+                continue
+            if pattern := options.roles.get(role):
+                raise DataError(f"{name}: --{role} {pattern} finds nothing in it, or has no parenthesis")
+            raise DataError(
+                f"{name} lies outside of class folders; leave such files out, or give --label PATTERN, "
+                f"e.g. '^([a-z]+)_'"
+            )
 
 
 def _features(rate: int, samples: np.ndarray, options: ImportOptions) -> np.ndarray:
     """Return (length, channels) at ``options.rate``, or (frames, features) of the mean of all channels."""
-    scale = {np.dtype(np.uint8): 128.0, np.dtype(np.int16): 32768.0}.get(samples.dtype, 1.0)
-    x = (samples.astype(np.float32) - 128 * (samples.dtype == np.uint8)) / np.float32(scale)
+    x = scaled(samples)
     if options.rate and options.rate != rate:
         x = audio.resample(x, rate, options.rate)
         rate = options.rate

@@ -20,9 +20,10 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from ...errors import DataError
+from ...errors import DataError, join_names
 from ..download import connection_problem
-from ..splits import SPLIT_NAMES
+from ..splits import UNLABELLED
+from .divisions import divide, roles_of, visible_files
 from .source import check_column, lines, readable
 
 BATCH = 4 << 20
@@ -49,6 +50,7 @@ class Table:
     n_rows: int = 0  # 0: unknown
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)  # of the Arrow schema
     has_split: bool = False  # whether the column ``split`` is derived from the names of files or folders
+    undecided: str = ""  # why the division that these names give cannot be kept
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield all rows of some columns, in batches.
@@ -74,10 +76,12 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
         DataError: if there is no table.
     """
     if path.is_dir():
-        files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
+        found = visible_files(path)
+        files = [file for file in found if file.suffix.lower() in SUFFIXES]
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
-        return _folder(path, [open_table(file, encoding, header) for file in files])
+        unread = [file.relative_to(path).as_posix() for file in found if file not in files]
+        return _folder(path, [open_table(file, encoding, header) for file in files], unread)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
@@ -248,42 +252,57 @@ def _arrow(path: Path) -> Table:
     return Table(path, schema.names, read, path.suffix[1:], metadata=schema.metadata or {})
 
 
-def _folder(path: Path, tables: list[Table]) -> Table:
-    """Join files with equal columns; a column ``split`` is added if the names of all files are of splits."""
-    first = tables[0]
-    splits = [_split_in_name(table.path, path) for table in tables]
-    has_split = all(splits) and "split" not in first.columns
+def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
+    """Join files with equal columns; a column ``split`` is added if the names of the files divide them.
+
+    Args:
+        unread: names of the other files in the folder.
+    """
+    files = [table.path for table in tables]
+    names = [file.relative_to(path).as_posix() for file in files]
+    splits = [""] * len(tables)
+    undecided = ""
+    try:
+        splits = divide(names, roles_of(files))
+    except DataError as error:
+        undecided = str(error)
+    order = sorted(range(len(tables)), key=lambda i: splits[i] in UNLABELLED)  # may lack columns: last
+    first = tables[order[0]]
+    if any(splits) and "split" in first.columns:
+        undecided = f"the names of the files in {path.name} divide them, and so may the column 'split'; "
+        undecided += "--split split takes the column, else rename it"
+    has_split = any(splits) and not undecided
     counts = [table.n_rows for table in tables]
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for table, split in zip(tables, splits, strict=True):
+        for i in order:
+            table, split = tables[i], splits[i]
             own = [name for name in columns if name != "split" or not has_split]
+            lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
             for name in own:
-                check_column(name, table.columns)
-            for batch in table.batches(own):
-                yield with_column(batch, "split", split) if has_split and "split" in columns else batch
+                check_column(name, [*table.columns, *lacking])
+            for batch in table.batches([name for name in own if name not in lacking]):
+                rows = batch
+                for name in lacking:
+                    rows = with_column(rows, name, None)
+                yield with_column(rows, "split", split) if has_split and "split" in columns else rows
 
     return Table(
         path,
         [*first.columns, *(["split"] if has_split else [])],
         read,
-        f"{len(tables)} files, {first.how}",
+        f"{len(tables)} files, {first.how}" + (f"; not read: {join_names(unread, 3)}" if unread else ""),
         sum(counts) if all(counts) else 0,
         first.metadata,
         has_split,
+        undecided,
     )
 
 
-def with_column(batch: pa.RecordBatch, name: str, value: str) -> pa.RecordBatch:
-    """Return a batch with one more column, which holds the same text in every row."""
-    arrays = [*batch.columns, pa.repeat(pa.scalar(value), batch.num_rows)]
+def with_column(batch: pa.RecordBatch, name: str, value: str | None) -> pa.RecordBatch:
+    """Return a batch with one more column, which holds the same text in every row; None: it is empty."""
+    arrays = [*batch.columns, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)]
     return pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, name])
-
-
-def _split_in_name(file: Path, folder: Path) -> str:
-    """Return the split in a file name (train-00000-of-00002.parquet) or folder name, or ""."""
-    parts = [*file.relative_to(folder).parts[:-1], re.split(r"[^a-zA-Z]", file.name)[0]]
-    return next((part.lower() for part in parts if part.lower() in SPLIT_NAMES), "")
 
 
 def _text(path: Path, code: str) -> TextIO:

@@ -84,7 +84,7 @@ def target_kind(path: Path) -> TargetKind:
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
     pairs: dict[str, dict[str, Path]] = {}
-    for file in folder.glob("*.ts"):
+    for file in folder.glob("[!.]*.ts"):
         name, _, split = file.stem.rpartition("_")
         pairs.setdefault(name, {})[split.lower()] = file
     whole = {name: files for name, files in pairs.items() if set(files) == {"train", "test"}}

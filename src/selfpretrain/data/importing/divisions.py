@@ -1,0 +1,138 @@
+"""What the names of files and folders say about the division of data into train, val, test and unlabelled."""
+
+import os
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+
+from ...errors import DataError, join_names
+from ..spec import SPLITS
+from ..splits import SPLIT_NAMES, UNLABELLED
+
+EVALUATION = ("eval", "evaluation")
+"""Words for test or, beside a test split, for val."""
+NO_DATA = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")
+"""Names, in lower case, of what systems leave in folders; names that begin with a dot are hidden as well."""
+
+
+def visible_files(folder: Path) -> list[Path]:
+    """Return all files below a folder, sorted; without those that are hidden or lie in a hidden folder."""
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if not any(part.startswith(".") or part.lower() in NO_DATA for part in file.relative_to(folder).parts)
+        and file.is_file()
+    )
+
+
+def role_of(name: str) -> str:
+    """Return what the words of a name say: train, val, test, eval, unlabelled, or "" for nothing.
+
+    Words are letters between other signs or changes of case: my_train.csv, GunPoint_TEST.tsv, MovieTrain. A
+    digit is no word. Words that contradict each other are joined by "and"; unlabelled outweighs the others.
+    """
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
+    roles = {_role_of_word(word.lower()) for word in re.findall("[A-Za-z]+", spaced)} - {""}
+    return UNLABELLED[0] if UNLABELLED[0] in roles else " and ".join(sorted(roles))
+
+
+def roles_of(files: Sequence[Path]) -> list[str]:
+    """Return (n,) what the names of files and their folders say; folders that all files share say nothing."""
+    shared = os.path.commonpath([file.parent for file in files])
+    return [role_of(file.relative_to(shared).as_posix()) for file in files]
+
+
+def _role_of_word(word: str) -> str:
+    if word in UNLABELLED:
+        return UNLABELLED[0]
+    if word in EVALUATION:
+        return "eval"
+    return SPLITS[SPLIT_NAMES[word]] if word in SPLIT_NAMES else ""
+
+
+def divide(names: Sequence[str], roles: Sequence[str]) -> list[str]:
+    """Return (n,) the splits of files, all "" if their names divide nothing; see ``role_of`` for their roles.
+
+    A division has two parts at least. It is kept as it is; "eval" is test or, beside a test split, val. If
+    some files are unlabelled and the others say nothing, the others are "train": a split that has no val and
+    no test is drawn.
+
+    Raises:
+        DataError: naming a file whose split is unknown although others have one.
+    """
+    found = set(roles)
+    if len(found) == 1:
+        return [""] * len(roles)
+    if found == {"", UNLABELLED[0]}:
+        return [role or "train" for role in roles]
+    if "eval" in found:
+        free = [split for split in ("test", "val") if split not in found]
+        roles = [free[0] if role == "eval" and free else role for role in roles]
+    known = (*SPLITS, UNLABELLED[0])
+    for name, role in zip(names, roles, strict=True):
+        if role not in known:
+            says = join_names(sorted(found - {"", role}))
+            raise DataError(
+                f"the names of other files say {says}, that of {name} {role or 'says nothing'}; rename it "
+                f"({', '.join(known)}), or leave it out of the folder"
+            )
+    if "train" not in roles:
+        raise DataError(f"the names of the files say {join_names(sorted(found))}, but none says train")
+    return list(roles)
+
+
+def folder_roles(
+    names: Sequence[str], labels: Sequence[str | None] | None = None
+) -> tuple[list[str], list[str | None]]:
+    """Return (n,) the roles of files and their classes: the names of the first folders that have no role.
+
+    A level of folders is a division if its names say so and class folders are beside it: train/yes/1.wav or
+    yes/train/1.wav. Without such a level, the names of the files are one if each says a split. Folders that
+    all files share say nothing, and neither do names that are the label.
+
+    Args:
+        names: paths of the files, with slashes.
+        labels: (n,) labels, if these are no names of folders.
+    """
+    paths = [name.split("/") for name in names]
+    levels = zip(*(path[:-1] for path in paths), strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    folders = [path[shared:-1] for path in paths]
+    own = [role_of(label or "") for label in labels or [None] * len(names)]
+
+    def roles_in(words: Sequence[str]) -> list[str]:
+        roles = map(role_of, words)
+        return ["" if role == label else role for role, label in zip(roles, own, strict=True)]
+
+    classes: list[str | None] = [_class_of(path) for path in folders]
+    roles = roles_in([path[-1] for path in paths])
+    roles = roles if all(roles) else [""] * len(names)
+    for level in range(max(map(len, folders))):
+        here = roles_in([path[level] if level < len(path) else "" for path in folders])
+        beside = [_class_of(path, level) for path in folders]
+        if _is_division(here, labels or beside):
+            roles, classes = here, beside
+            break
+    for level in range(max(map(len, folders))):
+        here = roles_in([path[level] if level < len(path) else "" for path in folders])
+        roles = [
+            UNLABELLED[0] if UNLABELLED[0] in both else both[0] for both in zip(roles, here, strict=True)
+        ]
+    return roles, classes
+
+
+def _class_of(folders: list[str], level: int = -1) -> str | None:
+    """Return the first folder that is not at the level of the division and not called unlabelled."""
+    others = [folder for i, folder in enumerate(folders) if i != level]
+    return next((folder for folder in others if role_of(folder) != UNLABELLED[0]), None)
+
+
+def _is_division(roles: Sequence[str], classes: Sequence[str | None]) -> bool:
+    """Return whether folders of one level, with these roles (n,), divide files of these classes (n,)."""
+    said = set(roles) - {"", UNLABELLED[0]}
+    divided = [label for role, label in zip(roles, classes, strict=True) if role in said]
+    others = [label for role, label in zip(roles, classes, strict=True) if not role]
+    if len(said) > 1:
+        return None not in divided or not others
+    return bool(said and set(divided) & set(others) - {None})
