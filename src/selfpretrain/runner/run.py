@@ -10,6 +10,7 @@ from ..registry import find
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.progress import show_stages
+from ..system.startup import raise_on_signal
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
@@ -39,6 +40,9 @@ def run_experiment(
     Args:
         only: run only these cells (see ``Experiment.select_cells``); the others are reported as missing.
         kept: folder of kept results and of interpretations written by hand.
+
+    Raises:
+        Interrupted: when asked to stop before the report is begun; the report itself can be interrupted.
     """
     folder = ExperimentFolder(experiment, workspace, kept)
     if experiment.looks:
@@ -49,7 +53,10 @@ def run_experiment(
         folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
     run_stages(jobs(recipes, workspace), workspace)
     if distributed.is_main():
-        folder.finish()
+        with raise_on_signal():
+            if workspace.stop():
+                raise Interrupted(RESUMABLE)
+            folder.finish()
     return folder
 
 

@@ -63,8 +63,26 @@ def catch_signals() -> Iterator[Callable[[], bool]]:
             os._exit(AT_ONCE)
         received.append(number)
 
+    with _handled(handle):
+        yield lambda: bool(received)
+
+
+@contextmanager
+def raise_on_signal() -> Iterator[None]:
+    """Let a signal raise KeyboardInterrupt in this block, also inside a block of ``catch_signals``."""
+
+    def handle(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    with _handled(handle):
+        yield
+
+
+@contextmanager
+def _handled(handle: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle signals in this block; in other threads than the main one, which gets them, do nothing."""
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield
         return
     previous = {number: signal.getsignal(number) for number in SIGNALS}
     optional = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
@@ -72,7 +90,7 @@ def catch_signals() -> Iterator[Callable[[], bool]]:
     for number in numbers:
         signal.signal(number, handle)
     try:
-        yield lambda: bool(received)
+        yield
     finally:
         for number in numbers:
             signal.signal(number, previous[number])

@@ -97,7 +97,8 @@ def folder_roles(
     """
     paths = [name.split("/") for name in names]
     levels = zip(*(path[:-1] for path in paths), strict=False)
-    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    alike = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    shared = min(alike, max(min(map(len, paths)) - 2, 0))  # a single class keeps its folder
     folders = [path[shared:-1] for path in paths]
     own = [role_of(label or "") for label in labels or [None] * len(names)]
 

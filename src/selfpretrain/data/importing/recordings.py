@@ -22,6 +22,8 @@ AU_BYTES = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}
 """Encoding of an AU file -> bytes per sample."""
 STREAM = 0x7FFFF000
 """Minimum of the sizes that sox, arecord and ffmpeg write to a pipe, where the length is not known yet."""
+OGG_PAGE = 65307
+"""Maximum size of a page of an Ogg file in bytes."""
 MP3_SLACK = 2304
 """Samples by which the length in the header of an MP3 file may be wrong: two frames."""
 
@@ -65,6 +67,7 @@ def read_recording(file: Path) -> tuple[int, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
         rate, samples = wavfile.read(source)
+    samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)  # of RIFX, it is another
     if samples.dtype.kind == "i" and samples.dtype.itemsize > 2:  # more than training uses
         samples = (samples / 2.0 ** (8 * samples.dtype.itemsize - 1)).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
@@ -121,11 +124,29 @@ def _dtype(subtype: str) -> str:
 
 def _read_soundfile(file: Path, source: Path | BinaryIO) -> tuple[int, np.ndarray]:
     with _soundfile(file).SoundFile(source) as sound:
-        samples = sound.read(dtype=_dtype(sound.subtype), always_2d=True)
+        frames = -1 if sound.seekable() else sound.frames
+        samples = sound.read(frames, dtype=_dtype(sound.subtype), always_2d=True)
+        if sound.format == "OGG":
+            _check_last_page(file)
         slack = MP3_SLACK if sound.format == "MP3" else 0
         if len(samples) < sound.frames - slack:
             raise EOFError(f"it ends after {len(samples):,} of {sound.frames:,} samples")
         return sound.samplerate, samples
+
+
+def _check_last_page(file: Path) -> None:
+    """Check that an Ogg file ends with a whole page that says it is the last.
+
+    Raises:
+        EOFError: if it does not.
+    """
+    with file.open("rb") as opened:
+        opened.seek(max(file.stat().st_size - OGG_PAGE, 0))
+        tail = opened.read()
+    page = tail[tail.rfind(b"OggS") :]
+    segments = page[27 : 27 + page[26]] if len(page) > 26 else b""
+    if not segments or not page[5] & 4 or len(page) < 27 + len(segments) + sum(segments):
+        raise EOFError("it ends before its last page")
 
 
 def header_of(file: Path) -> Header | None:
