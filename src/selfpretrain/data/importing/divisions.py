@@ -135,5 +135,5 @@ def _is_division(roles: Sequence[str], classes: Sequence[str | None]) -> bool:
     divided = [label for role, label in zip(roles, classes, strict=True) if role in said]
     others = [label for role, label in zip(roles, classes, strict=True) if not role]
     if len(said) > 1:
-        return None not in divided or not others
+        return None not in divided or ("train" in said and not others)
     return bool(said and set(divided) & set(others) - {None})
