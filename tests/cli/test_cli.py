@@ -61,6 +61,21 @@ def test_compare_ends_with_a_table_and_a_report(compared):
     assert "test" not in pretrained["scores"]
 
 
+@pytest.mark.parametrize("place", ["runner.run.run_stages", "runner.experiment_dir.page.write"])
+def test_an_interruption_after_the_last_stage_stops(compared, tmp_path, monkeypatch, capsys, place):
+    shutil.copytree(compared.runs, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    (page,) = (tmp_path / "runs").glob("compare-*/report.html")
+    page.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"selfpretrain.{place}", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+        assert app.run(list(compared.command)) == 130
+    assert "spt compare --task digits" in capsys.readouterr().err.splitlines()[-1]
+    assert not page.exists()
+    assert app.run(list(compared.command)) == 0
+    assert page.exists()
+
+
 def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, tmp_path, monkeypatch, capsys):
     shutil.copytree(compared.runs, tmp_path / "runs")
     monkeypatch.chdir(tmp_path)

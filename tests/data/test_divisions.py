@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import zlib
 
 import numpy as np
 import pyarrow as pa
@@ -221,7 +222,7 @@ def media(folder, name, tag, sound):
     path.parent.mkdir(parents=True, exist_ok=True)
     if sound:
         levels = {"train": 1, "val": 2, "test": 3, "unlabelled": 4}
-        noise = np.random.default_rng(hash(name) % 99).integers(1, 9, 20)
+        noise = np.random.default_rng(zlib.crc32(name.encode())).integers(1, 9, 20)
         wavfile.write(path.with_suffix(".wav"), 8000, (1000 * levels[tag] + noise).astype(np.int16))
     else:
         path.with_suffix(".txt").write_text(f"{tag} {name}")
