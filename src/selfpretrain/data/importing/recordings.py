@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO
 
 import numpy as np
 
@@ -24,8 +23,8 @@ STREAM = 0x7FFFF000
 """Minimum of the sizes that sox, arecord and ffmpeg write to a pipe, where the length is not known yet."""
 OGG_PAGE = 65307
 """Maximum size of a page of an Ogg file in bytes."""
-MP3_SLACK = 2304
-"""Samples by which the length in the header of an MP3 file may be wrong: two frames."""
+MP3_SLACK = 1152
+"""Samples by which the length in the header of an MP3 file may be wrong: a frame."""
 
 
 @dataclass
@@ -51,7 +50,7 @@ def read_recording(file: Path) -> tuple[int, np.ndarray]:
         Exception: of many kinds, if the file is damaged; EOFError if it ends too early.
     """
     header = header_of(file)
-    source: Path | BinaryIO = file
+    source: Path | io.BytesIO = file
     if header is not None:
         held = max(file.stat().st_size - header.start, 0)
         if header.is_stream:
@@ -122,7 +121,7 @@ def _dtype(subtype: str) -> str:
     return "float32" if subtype in ("FLOAT", "DOUBLE") else "int16"
 
 
-def _read_soundfile(file: Path, source: Path | BinaryIO) -> tuple[int, np.ndarray]:
+def _read_soundfile(file: Path, source: Path | io.BytesIO) -> tuple[int, np.ndarray]:
     with _soundfile(file).SoundFile(source) as sound:
         frames = -1 if sound.seekable() else sound.frames
         samples = sound.read(frames, dtype=_dtype(sound.subtype), always_2d=True)
@@ -168,7 +167,7 @@ def header_of(file: Path) -> Header | None:
     return None
 
 
-def _chunks(file: BinaryIO, order: str) -> Iterator[tuple[bytes, int]]:
+def _chunks(file: io.BufferedReader, order: str) -> Iterator[tuple[bytes, int]]:
     """Yield the name and size of every chunk, with the file at its content."""
     while len(head := file.read(8)) == 8:
         size = struct.unpack(f"{order}I", head[4:])[0]
@@ -177,7 +176,7 @@ def _chunks(file: BinaryIO, order: str) -> Iterator[tuple[bytes, int]]:
         file.seek(start + size + size % 2)
 
 
-def _wav_header(file: BinaryIO, order: str, magic: bytes) -> Header | None:
+def _wav_header(file: io.BufferedReader, order: str, magic: bytes) -> Header | None:
     kind = channels = frame = long_size = 0
     for name, size in _chunks(file, order):
         if name == b"ds64":
@@ -199,7 +198,7 @@ def _wav_header(file: BinaryIO, order: str, magic: bytes) -> Header | None:
     return None
 
 
-def _aiff_header(file: BinaryIO) -> Header | None:
+def _aiff_header(file: io.BufferedReader) -> Header | None:
     channels = frames = 0
     for name, size in _chunks(file, ">"):
         if name == b"COMM":
@@ -211,7 +210,7 @@ def _aiff_header(file: BinaryIO) -> Header | None:
     return None
 
 
-def _completed(file: Path, header: Header, held: int) -> BinaryIO:
+def _completed(file: Path, header: Header, held: int) -> io.BytesIO:
     """Return a WAV file with the sizes in its header that are known once it has ended."""
     size = held // header.frame * header.frame if header.frame else held
     whole = bytearray(file.read_bytes()[: header.start + size])
