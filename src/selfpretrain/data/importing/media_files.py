@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,6 +68,11 @@ class MediaSource(Source):
         """Return the path of a file, relative to the folder."""
         return str(self.files[row].relative_to(self.folder))
 
+    def notes(self) -> list[str]:
+        """Return notes on changed labels and names, and on files that cannot be read."""
+        count = len(self.unread)
+        return [*super().notes(), *([f"{count:,} files cannot be read and are left out"] if count else [])]
+
     def _read(self, row: int) -> np.ndarray | None:
         """Return the sequence of a file; with ``skip_bad``, None if it cannot be read.
 
@@ -84,7 +89,6 @@ class MediaSource(Source):
         except DataError as error:
             if self.skip_bad:
                 self.unread[row] = str(error)
-                self.hints = [f"{len(self.unread):,} files cannot be read and are left out"]
                 return None
             raise DataError(f"{error}; --skip-bad leaves such files out") from error
         if self.rate and rate != self.rate:
@@ -129,7 +133,7 @@ class MediaSource(Source):
 def media_source(
     folder: Path,
     options: ImportOptions,
-    files: Sequence[Path] = (),
+    files: list[Path] | None = None,
     listed: dict[str, list[str | None]] | None = None,
 ) -> MediaSource:
     """List the files of a folder, and take labels, groups and splits from their paths.
@@ -144,8 +148,10 @@ def media_source(
     Raises:
         DataError: if there is no label, or the names of folders divide only some of the files.
     """
-    hints = [] if files else _left_out(folder)
-    files = list(files) or media_in(folder)
+    hints = []
+    if not files:
+        files = media_in(folder)
+        hints = _left_out(folder, files)
     names = [file.relative_to(folder).as_posix() for file in files]
     named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
@@ -187,9 +193,9 @@ def media_in(folder: Path) -> list[Path]:
     return [file for file in found if file.suffix.lower() in SOUNDS] or found
 
 
-def _left_out(folder: Path) -> list[str]:
-    """Return a note on the files in a folder that ``media_in`` leaves out."""
-    read = set(media_in(folder))
+def _left_out(folder: Path, files: list[Path]) -> list[str]:
+    """Return a note on the other files in a folder."""
+    read = set(files)
     others = [file.relative_to(folder).as_posix() for file in visible_files(folder) if file not in read]
     return [f"not read: {join_names(others, 3)}"] if others else []
 
@@ -205,8 +211,9 @@ def listed_files(table: TableSource) -> MediaSource | None:
     files: list[Path] = []
     listed: dict[str, list[str | None]] = {}
     for part in table.parts():
-        cells = [text.tobytes().decode() for text in np.split(part.flat, part.lengths.cumsum()[:-1])]
-        if not files and not all(_is_media(folder, cell) for cell in cells[:AT_ONCE]):
+        ends = part.lengths.cumsum()[:-1]
+        cells = [text.tobytes().decode(errors="replace") for text in np.split(part.flat, ends)]
+        if not files and not (cells and all(_is_media(folder, cell) for cell in cells[:AT_ONCE])):
             return None
         files += [folder / cell for cell in cells]
         for role, column in part.columns.items():
