@@ -43,6 +43,14 @@ def spec(kind: type[S]) -> type[S]:
     return pydantic.dataclasses.dataclass(frozen=True, config=config)(kind)  # type: ignore[return-value]
 
 
+def added(default: Any) -> Any:
+    """Return a field of a spec with this default, at which ``to_dict`` leaves it out.
+
+    For fields that are younger than kept results: recipes that do not set them keep their fingerprints.
+    """
+    return dataclasses.field(default=default, metadata={"added": True})
+
+
 def with_setting(thing: Any, path: str, text: str) -> Any:
     """Return the spec with one field changed, e.g. ``with_setting(stage, "optim.lr", "3e-4")``.
 
@@ -116,8 +124,9 @@ def to_dict(thing: Any) -> Any:
 def _fields(thing: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         raise TypeError(f"{thing!r} has no form in JSON")
-    values = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-    return {"is": id_of(type(thing))} | values
+    fields = [(field, getattr(thing, field.name)) for field in dataclasses.fields(thing)]
+    kept = {f.name: value for f, value in fields if "added" not in f.metadata or value != f.default}
+    return {"is": id_of(type(thing))} | kept
 
 
 def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:

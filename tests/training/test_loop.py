@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -290,6 +291,35 @@ def test_a_plateau_lasts_epochs_however_often_it_is_validated(tmp_path, evals):
     expected = {step: 1e-12 * 0.2 ** max(0, (step - 1 - best) // each) for step in course}
     assert course == pytest.approx(expected)
     assert course[30] < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("mode", "wait", "seed"),
+    [
+        ("max", {"wait": 3}, 0),
+        ("max", {"plateau_wait_epochs": 3.0}, 1),
+        ("min", {"wait": 3}, 2),
+        ("min", {"plateau_wait_epochs": 3.0}, 3),
+    ],
+)
+def test_a_plateau_lowers_the_rate_when_torch_does(tmp_path, monkeypatch, mode, wait, seed):
+    """An epoch is one step; gains are around the threshold; "min" is of losses, our scores are below 0."""
+    sign = 1 if mode == "max" else -1
+    random = torch.rand(64, generator=torch.Generator().manual_seed(seed))
+    course = (1 + 2e-4 * sign * (random - 0.3).cumsum(0)).tolist()
+    scores = ({"score": sign * score} for score in course)
+    monkeypatch.setattr(trainer, "evaluate", lambda *_: SimpleNamespace(scores=next(scores)))
+    optim = Optim(lr=0.1, schedule="plateau", warmup=0.0, plateau_threshold=1e-4, factor=0.9, **wait)
+    made = supervised(budget=Budget(steps=64), batch=96, optim=optim, evals=64)
+    folder = run(made, Workspace(tmp_path))
+    weight = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(weight, mode, factor=0.9, patience=2, eps=0)
+    expected = []
+    for score in course:
+        expected.append(weight.param_groups[0]["lr"])
+        plateau.step(score)
+    assert [line["lr"] for line in lines(folder) if line["kind"] == "train"] == pytest.approx(expected)
+    assert 4 < len(set(expected)) < 64 // 3, "there were several falls, and gains between them"
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,16 @@ def test_warm_up_in_steps_is_as_long_in_a_short_stage(schedule):
     assert Optim(warmup_steps=20).lr_factor(1.0, 10) == 0.5
 
 
+def test_a_cosine_of_fixed_length_is_that_of_the_library_transformers():
+    transformers = pytest.importorskip("transformers")
+    weight = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule = transformers.get_cosine_schedule_with_warmup(weight, 10, 50)
+    for optim in (Optim(warmup_steps=10, cosine_steps=50), Optim(warmup=0.2, cosine_steps=50)):
+        found = [optim.lr_factor(step / 120, step) for step in range(120)]
+        assert found == pytest.approx([schedule.lr_lambdas[0](step) for step in range(120)], abs=1e-12)
+        assert found[50] < 1e-12 and max(found[51:]) > 0.99, "after its end it rises again"
+
+
 def network(objective, placement="pre"):
     form = toys.Majority().form
     model = Model(Attention(heads=2), width=8, placement=placement)

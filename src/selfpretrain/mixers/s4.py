@@ -18,7 +18,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, spec
+from ..config import Count, Positive, Rate, added, spec
 from ..errors import SpecError
 from .base import LayerContext, Mixer
 from .common.convolution import Convolution, log_uniform
@@ -47,11 +47,14 @@ class S4(Mixer):
     longest: Positive = 1e-1  # largest initial step dt
     lr_dt: Positive | None = 1e-3  # maximum learning rate of dt; None: not a slow parameter
     lr_C: Positive | None = None  # the same for C; appendix D.2 has 1e-3, its code None
+    lr_A: Positive = added(1e-3)  # the same for A, B and P
+    dropout: Rate = added(0.0)  # after the GELU, inside the layer
 
     def slow(self) -> dict[str, float]:
-        """Return the slow parameters, with ``lr_dt`` for dt and ``lr_C`` for C."""
+        """Return the slow parameters, with the maximum learning rates of the settings."""
         own = {"C": self.lr_C} if self.lr_C else {}
-        return self.slow_parameters | {"log_dt": self.lr_dt or math.inf} | own
+        slow = dict.fromkeys(self.slow_parameters, self.lr_A)
+        return slow | {"log_dt": self.lr_dt or math.inf} | own
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the convolution layer."""
@@ -64,7 +67,7 @@ class S4Layer(Convolution):
     """The layer of ``S4``."""
 
     def __init__(self, context: LayerContext, settings: S4) -> None:
-        super().__init__(context)
+        super().__init__(context, settings.dropout)
         H = context.width
         pairs = settings.states // 2
         w, P, B = _initial_values(settings.init, settings.copies or H, pairs)

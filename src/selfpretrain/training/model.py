@@ -48,16 +48,24 @@ class Model:
     positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
     pooling: Pooling = "mean"  # over real (unpadded) positions; attention: with learned weights
     causal: bool = False  # no position depends on later ones
-    init: Literal["standard", "random"] = "standard"  # random: N(0, 0.1) for every parameter, gains included
+    # torch: embeddings start as ``torch.nn`` has them; random: N(0, 0.1) for every parameter, gains included
+    init: Literal["standard", "torch", "random"] = "standard"
 
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
 
-    def build(self, form: SequenceSpec, head: nn.Module, symbols: tuple[str, ...] | None = None) -> "Network":
+    def build(
+        self,
+        form: SequenceSpec,
+        head: nn.Module,
+        symbols: tuple[str, ...] | None = None,
+        masks_inputs: bool = False,
+    ) -> "Network":
         """Return the network, initialised from torch's global random state.
 
         Args:
             symbols: the text of every symbol, for mixers with pretrained embeddings; None: its number.
+            masks_inputs: whether it is for an objective that masks inputs, see ``Embed.start_as_torch``.
 
         Raises:
             SpecError: if mixer, width and positions do not fit together.
@@ -67,6 +75,8 @@ class Model:
         if self.encoding == "sinusoidal" and self.width % 2:
             raise SpecError(f"sinusoidal positions need an even width, not {self.width}")
         network = Network(self, form, head)
+        if self.init == "torch":
+            network.embed.start_as_torch(masks_inputs)
         if network.embed.symbol is not None:
             texts = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
             network.embed.load_embeddings(self.mixer.symbol_embeddings(texts))
@@ -125,6 +135,22 @@ class Embed(nn.Module):
         """Initialise the token embedding with these vectors; None keeps it."""
         if rows is not None and self.symbol is not None:
             self.symbol.weight.copy_(rows)
+
+    @torch.no_grad()
+    def start_as_torch(self, masks_inputs: bool) -> None:
+        """Initialise as one layer of ``torch.nn`` that has the mask token among its weights.
+
+        Symbols and the mask token are rows of an ``nn.Embedding``, N(0, 1). Values are the C inputs of an
+        ``nn.Linear``, which has a further input for masked positions if there are any: its weights are
+        U(-1/sqrt(C), 1/sqrt(C)), or with C + 1 in place of C. Source: the code of Amos et al. (2024).
+        """
+        if self.symbol is not None:
+            nn.init.normal_(self.symbol.weight)
+            nn.init.normal_(self.mask_token)
+            return
+        bound = (self.value.in_features + masks_inputs) ** -0.5
+        for weight in (*self.value.parameters(), self.mask_token):
+            nn.init.uniform_(weight, -bound, bound)
 
     def _token_ids(self, inputs: Inputs) -> Int[Tensor, "B L"]:
         if isinstance(self.signal, Tokens):

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, Rate, spec
+from ..config import Count, Positive, Rate, added, spec
 
 
 class _EagerAdamW(torch.optim.AdamW):
@@ -41,6 +41,8 @@ class Optim:
     wait: Count = 10  # ... after this many validations without improvement
     warmup_steps: Annotated[int, Field(ge=0)] | None = None  # replaces `warmup`: linear warm-up, in steps
     plateau_wait_epochs: Positive | None = None  # replaces `wait`: epochs without improvement
+    plateau_threshold: Rate = added(0.0)  # a gain below this share of the best score is no improvement
+    cosine_steps: Count | None = added(None)  # step at which the cosine ends; None: the last of the stage
 
     def build(self, network: nn.Module, slow: dict[str, float]) -> torch.optim.Optimizer:
         """Return AdamW over the trainable parameters.
@@ -62,7 +64,12 @@ class Optim:
         Args:
             progress: share of the stage completed, in [0, 1].
             step: number of steps completed.
+
+        After ``cosine_steps`` the rate rises again, as in ``get_cosine_schedule_with_warmup`` of the library
+        transformers: the cosine has a period of twice its length.
         """
+        if self.cosine_steps is not None:
+            progress = step / self.cosine_steps
         warmup = self.warmup
         if self.warmup_steps is not None:
             if step < self.warmup_steps:
@@ -73,7 +80,7 @@ class Optim:
         if self.schedule != "cosine":
             return 1.0
         rest = (progress - warmup) / (1 - warmup) if warmup < 1 else 1.0
-        return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * min(rest, 1.0)))
+        return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * rest))
 
     def _settings(self, name: str, parameter: Tensor, slow: dict[str, float]) -> tuple[float, float]:
         for pattern, highest in slow.items():

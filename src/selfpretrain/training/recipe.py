@@ -197,4 +197,5 @@ def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)
-        return recipe.model.build(form, head, recipe.task_of(stage).symbols())
+        symbols = recipe.task_of(stage).symbols()
+        return recipe.model.build(form, head, symbols, stage.objective.masks_inputs)

@@ -50,7 +50,8 @@ class State:
     lines: int = 0
     best_score: float = -math.inf
     best_step: int = 0
-    dropped: int = 0  # step at which the plateau schedule last lowered the learning rate
+    plateau_best: float = -math.inf  # score that the plateau schedule compares with
+    waited: int = 0  # validations since that score was reached or the learning rate lowered
     since_best: int = 0  # validations without improvement
     rate: float = 1.0  # product of the plateau schedule's reductions of the learning rate
     stopped: str = ""  # why training ended: budget, hours, patience or diverged
@@ -229,23 +230,31 @@ class Trainer:
             state.best_step = state.step
             state.since_best = 0
             self.best = _copy_weights(self.network)
-        elif self.stage.optim.schedule == "plateau" and self._plateau_reached():
+        if self.stage.optim.schedule == "plateau" and self._plateau_reached(scores[criterion]):
             state.rate *= self.stage.optim.factor
-            state.dropped = state.step
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
             state.stopped = "patience"
         return scores
 
-    def _plateau_reached(self) -> bool:
-        """Return whether the plateau schedule lowers the learning rate now."""
-        optim = self.stage.optim
-        state = self.state
-        if optim.plateau_wait_epochs is None:
-            return state.since_best % optim.wait == 0
-        return (
-            state.step - max(state.best_step, state.dropped)
-            >= optim.plateau_wait_epochs * self.sampler.per_epoch
-        )
+    def _plateau_reached(self, score: float) -> bool:
+        """Return whether the plateau schedule lowers the learning rate now, and count from there.
+
+        As ``torch.optim.lr_scheduler.ReduceLROnPlateau`` whose patience is one less than the wait.
+        """
+        optim, state = self.stage.optim, self.state
+        state.waited += 1
+        least = state.plateau_best
+        improved = score > max(least * (1 + optim.plateau_threshold), least * (1 - optim.plateau_threshold))
+        if improved:
+            state.plateau_best = score
+        wait: float = optim.wait
+        if optim.plateau_wait_epochs is not None:
+            per_step = self.stage.evals * self.progress / state.step
+            wait = round(optim.plateau_wait_epochs * self.sampler.per_epoch * per_step, 6)
+        late = state.waited >= wait
+        if improved or late:
+            state.waited = 0
+        return late and not improved
 
     def _emit(self, kind: str, numbers: dict[str, float]) -> None:
         if distributed.is_main():
@@ -282,6 +291,7 @@ class Trainer:
             with explain_damage(self.folder, CHECKPOINT):
                 if state.pop("stage", self.folder.name) != self.folder.name:
                     raise ValueError("it is of another stage")
+                state.pop("dropped", None)  # in checkpoints of earlier versions
                 self._load_state(tensors, State(**state))
 
     def _load_state(self, tensors: dict[str, Tensor], state: State) -> None:

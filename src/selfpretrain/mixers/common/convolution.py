@@ -2,7 +2,7 @@
 
 A convolutional mixer extends ``Convolution``:
 
-y = kernel * u + D u,  out = GLU(W GELU(y)),  with padded positions of u set to zero.
+y = kernel * u + D u,  out = GLU(W dropout(GELU(y))),  with padded positions of u set to zero.
 
 The kernel reaches into the past; bidirectional layers have a second one, into the future from lag one on.
 Source: Gu et al. (2022), S4, and the bidirectional layer of Amos et al. (2024).
@@ -26,9 +26,10 @@ from ..ops.modes import modal_kernel
 class Convolution(nn.Module, abc.ABC):
     """A convolutional layer with one or two long kernels per channel, computed by the subclass."""
 
-    def __init__(self, context: LayerContext) -> None:
+    def __init__(self, context: LayerContext, dropout: float = 0.0) -> None:
         super().__init__()
         H = context.width
+        self.dropout = nn.Dropout(dropout)
         self.causal = context.causal
         self.directions = 1 if context.causal else 2
         self.D = nn.Parameter(torch.randn(H))
@@ -52,8 +53,8 @@ class Convolution(nn.Module, abc.ABC):
         return self.gate(causal_conv(u, past) if self.causal else two_sided_conv(u, past, K[1]))
 
     def gate(self, y: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """Return GLU(W GELU(y)) at every position."""
-        return F.glu(self.out(F.gelu(y)), dim=-1)
+        """Return GLU(W dropout(GELU(y))) at every position."""
+        return F.glu(self.out(self.dropout(F.gelu(y))), dim=-1)
 
 
 def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:

@@ -23,6 +23,7 @@ class LRSchedule:
     pretrain: int  # warm-up steps
     schedule: Schedule = "constant"  # of finetuning, and of training from scratch
     pretrain_schedule: Schedule = "constant"
+    cosine_steps: int | None = None  # length of cosines, in steps
     simplified: bool = False  # the published schedule of finetuning is more complex than ours
 
 
@@ -40,21 +41,21 @@ SCHEDULES = {
     },
     "s4": {
         "listops": LRSchedule(2000, 2000),
-        "text": LRSchedule(5000, 1000, "cosine"),
+        "text": LRSchedule(5000, 1000, "cosine", cosine_steps=50_000),
         "retrieval": LRSchedule(2500, 2500),
-        "image": LRSchedule(1000, 1000, simplified=True),
-        "scifar": LRSchedule(1000, 2000, "cosine"),
+        "image": LRSchedule(1000, 1000, "cosine", cosine_steps=200_000),
+        "scifar": LRSchedule(1000, 2000, "cosine", cosine_steps=200_000),
         "pathfinder": LRSchedule(2500, 2500),
-        "pathx": LRSchedule(10_000, 5000, "cosine"),
-        "pathx256": LRSchedule(10_000, 5000, "cosine"),
-        "speech": LRSchedule(1000, 1000, "cosine", "cosine"),
+        "pathx": LRSchedule(10_000, 5000, "cosine", cosine_steps=500_000),
+        "pathx256": LRSchedule(10_000, 5000, "cosine", cosine_steps=500_000),
+        "speech": LRSchedule(1000, 1000, "cosine", "cosine", 200_000),
         "bidmc": LRSchedule(0, 500, simplified=True),
     },
     "dlr": {
         "listops": LRSchedule(2000, 2000),
         "text": LRSchedule(2000, 1000),
         "image": LRSchedule(1000, 1000),
-        "pathx": LRSchedule(5000, 5000, "cosine"),
+        "pathx": LRSchedule(5000, 5000, "cosine", cosine_steps=250_000),
     },
     "pythia": {
         "listops": LRSchedule(200, 200, simplified=True),
@@ -72,20 +73,24 @@ def _s4(
     states: int = 64,
     shortest: float = 1e-3,
     lr_dt: float | None = 1e-3,
+    lr_A: float = 1e-3,
+    dropout: float = 0.0,
 ) -> Model:
-    """Return the S4 network of the published code: six layers without an MLP."""
-    return Model(S4(states, copies, b_clip=None, shortest=shortest, lr_dt=lr_dt), width, 6, expand=0)
+    """Return the S4 network of the published code: six layers without an MLP, dropout twice in each."""
+    mixer = S4(states, copies, b_clip=None, shortest=shortest, lr_dt=lr_dt, lr_A=lr_A, dropout=dropout)
+    return Model(mixer, width, 6, expand=0, dropout=dropout, init="torch")
 
 
+_PATHX = replace(_s4(256, shortest=1e-4, lr_dt=5e-4, lr_A=5e-4), norm="batch", pooling="max")
 S4_MODELS = {
     "listops": replace(_s4(128, lr_dt=None), depth=8, norm="batch", placement="post"),
     "text": replace(_s4(256, lr_dt=None), norm="batch"),
     "retrieval": replace(_s4(256, lr_dt=None), norm="batch"),
-    "image": replace(_s4(512, copies=2, lr_dt=None), placement="post", dropout=0.1),
-    "scifar": replace(_s4(512, copies=2), placement="post", dropout=0.1),
+    "image": replace(_s4(512, copies=2, lr_dt=None, dropout=0.1), placement="post"),
+    "scifar": replace(_s4(512, copies=2, dropout=0.1), placement="post"),
     "pathfinder": replace(_s4(256), norm="batch"),
-    "pathx": replace(_s4(256, shortest=1e-4, lr_dt=5e-4), norm="batch", pooling="max"),
-    "pathx256": replace(_s4(256, shortest=1e-4, lr_dt=5e-4), norm="batch", pooling="max"),
+    "pathx": _PATHX,
+    "pathx256": _PATHX,
     "speech": replace(_s4(128, copies=64), pooling="max"),
     "bidmc": _s4(128, copies=2, states=256),
 }
@@ -121,6 +126,6 @@ def s4_from_scratch(task: str) -> StageHParams:
     """Return the hyperparameters of S4 from scratch in the published code."""
     lr, batch, epochs = S4_SCRATCH[task]
     lr_schedule = SCHEDULES["s4"][task]
-    schedule: Schedule = "cosine" if lr_schedule.simplified else lr_schedule.schedule
     decay = WEIGHT_DECAY_OF.get(task, WEIGHT_DECAY)
-    return StageHParams(lr, batch, decay, epochs, schedule, lr_schedule.finetune)
+    warmup, length = lr_schedule.finetune, lr_schedule.cosine_steps
+    return StageHParams(lr, batch, decay, epochs, lr_schedule.schedule, warmup, length)

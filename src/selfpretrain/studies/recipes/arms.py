@@ -102,7 +102,9 @@ def matched_stage(task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> S
     evals = arms.pretrain.evals + arms.finetune.evals
     hours = [stage.budget.hours for stage in spt.stages]
     limit = None if None in hours else sum(each or 0.0 for each in hours)
-    return replace(arms.scratch, budget=Budget(flops=planner.total(spt), hours=limit), evals=evals)
+    optim = replace(arms.scratch.optim, cosine_steps=None)  # a cosine spans the longer budget
+    budget = Budget(flops=planner.total(spt), hours=limit)
+    return replace(arms.scratch, optim=optim, budget=budget, evals=evals)
 
 
 def supervised_objective(task: Task) -> Objective:

@@ -64,7 +64,7 @@ class _Row:
     def training(self) -> StageHParams:
         """Hyperparameters of the row; the learning rate is reduced on plateaus."""
         return StageHParams(
-            self.lr, self.batch, self.weight_decay, self.epochs, schedule="plateau", wait=self.patience
+            self.lr, self.batch, self.weight_decay, self.epochs, "plateau", patience=self.patience
         )
 
     @property
@@ -110,7 +110,8 @@ def scratch_sources(source: str) -> Sources:
             "optim.plateau_wait_epochs",
         ),
         *same_source("scratch", f"{CITED}, appendix D.2", "optim.schedule", "optim.warmup_steps"),
-        *same_source("scratch", CODE, "optim.factor", "optim.betas", "optim.clip", "objective.style"),
+        *same_source("scratch", CODE, "optim.factor", "optim.plateau_threshold", "optim.betas", "optim.clip"),
+        ("scratch.objective.style", CODE),
     )
 
 

@@ -96,7 +96,8 @@ class StageHParams:
     epochs: int = 200
     schedule: Literal["constant", "cosine", "plateau"] = "constant"
     warmup: int = 0  # steps
-    wait: int = 10  # epochs without improvement before schedule="plateau" reduces the learning rate
+    cosine_steps: int | None = None  # step at which schedule="cosine" ends; None: the last of the stage
+    patience: int = 10  # of ReduceLROnPlateau, for schedule="plateau"
     hours: float | None = None  # time limit of the stage
 
 
@@ -136,6 +137,8 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
     """
     constants = TASKS[task]
     denoises = isinstance(objective, Denoise)
+    # ReduceLROnPlateau lowers the rate after the first epoch beyond its patience; its threshold is 1e-4.
+    plateau = {"plateau_wait_epochs": training.patience + 1.0, "plateau_threshold": 1e-4}
     optim = Optim(
         lr=training.lr,
         weight_decay=training.weight_decay,
@@ -143,7 +146,8 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
         warmup=0.0,
         clip=0.0,
         warmup_steps=training.warmup,
-        plateau_wait_epochs=training.wait if training.schedule == "plateau" else None,
+        cosine_steps=training.cosine_steps if training.schedule == "cosine" else None,
+        **(plateau if training.schedule == "plateau" else {}),
     )
     return Stage(
         objective,
