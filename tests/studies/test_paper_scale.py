@@ -74,7 +74,7 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
     optim = stage.optim
     assert (optim.lr, stage.batch) == (float(line["lr"]), int(line["batch"]))
     assert (optim.weight_decay, optim.warmup_steps) == (float(line["decay"]), int(line["warmup"]))
-    assert optim.schedule == line["schedule"]
+    assert (optim.schedule, optim.cosine_steps) == (line["schedule"], int(line["cosine"] or 0) or None)
     assert (stage.budget.epochs, stage.budget.hours) == tuple(
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
@@ -104,6 +104,8 @@ def test_all_cells_are_built(name):
         if made.printed:
             look_up(registry.find("studies", name).paper, made.printed)
         spt = cells.get((label, task, row, SPT))
+        if column == MATCHED:
+            assert made.recipe.last.optim.cosine_steps is None, "its cosine spans its own budget"
         if column == MATCHED and spt:
             total, step = PLANNER.total(spt.recipe), PLANNER.plan(made.recipe).flops_per_step
             assert abs(PLANNER.plan(made.recipe).flops - total) <= step

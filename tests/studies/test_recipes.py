@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,27 @@ def parents(paths):
         parts = path.split(".")
         found |= {".".join(parts[:i]) for i in range(1, len(parts) + 1)}
     return found
+
+
+def test_s4_drops_out_twice_in_a_layer_and_slows_down_as_in_the_published_code():
+    """Dropout inside the layer and on its residual branch, in Image and sCIFAR; 5e-4 for A, B, P on PathX."""
+    for task in ("image", "scifar"):
+        model = paper_arms("amos", task, "s4").model
+        layers = [m for m in built(model, task).modules() if isinstance(m, nn.Dropout)]
+        assert [layer.p for layer in layers] == [0.1] * 2 * model.depth
+    for task, rate in (("image", 1e-3), ("pathx", 5e-4), ("pathx256", 5e-4)):
+        arms = paper_arms("amos", task, "s4")
+        network = built(arms.model, task)
+        groups = arms.finetune.optim.build(network, arms.model.mixer.slow()).param_groups
+        rates = {id(p): group["lr"] for group in groups for p in group["params"]}
+        slow = [
+            p for name, p in network.named_parameters() if re.search(r"\.(P|B|log_decay|frequency)$", name)
+        ]
+        assert len(slow) == 4 * arms.model.depth and {rates[id(p)] for p in slow} == {rate}
+
+
+def built(model, task):
+    return model.build(tiny(RecipeKey("amos", task, "s4", "masked")).form, nn.Identity())
 
 
 # ---- asking for one

@@ -13,6 +13,7 @@ from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.errors import SpecError, TransferError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.model import Model, sinusoids
@@ -144,6 +145,23 @@ def test_warm_up_in_steps_is_as_long_in_a_short_stage(schedule):
     share = Optim(schedule=schedule, warmup=0.2)
     assert short[20:] == pytest.approx([share.lr_factor(step / 100, step) for step in range(20, 100)])
     assert Optim(warmup_steps=20).lr_factor(1.0, 10) == 0.5
+
+
+@pytest.mark.parametrize("objective", [Masked(), Causal(), Classify()], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("channels", [0, 1, 3])
+def test_embeddings_start_as_layers_of_torch(objective, channels):
+    """The mask token is a row among symbols, and a column among values that some of are hidden."""
+    signal = Values(channels) if channels else Tokens(vocab=50)
+    task = SequenceSpec(signal, 10, FORM.target)
+    model = Model(Attention(heads=2), width=512, depth=1, causal=True, init="torch")
+    embed = model.build(task, objective.head(task, 512, "mean"), None, objective.masks_inputs).embed
+    if not channels:
+        assert embed.symbol.weight.std().item() == pytest.approx(1, rel=0.05)
+        assert embed.mask_token.std().item() == pytest.approx(1, rel=0.2)
+        return
+    bound = (channels + isinstance(objective, Masked)) ** -0.5
+    for weight in (embed.value.weight, embed.value.bias, embed.mask_token):
+        assert 0.95 * bound < weight.abs().max() <= bound
 
 
 def test_a_cosine_of_fixed_length_is_that_of_the_library_transformers():

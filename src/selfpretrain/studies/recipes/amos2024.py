@@ -37,6 +37,7 @@ from .printed import (
     Sources,
     StageHParams,
     Table,
+    cosine_sources,
     denoise,
     same_source,
     stage,
@@ -327,6 +328,7 @@ def _state_space_recipe(key: RecipeKey, cell: Searched) -> PaperRecipe:
         *stage_sources("finetune", spt_source, CODE, BUDGET),
         *_schedule_sources(lr_schedule, "finetune"),
         *scratch_sources,
+        *cosine_sources(arms),
         *((("pretrain.optim.lr", OURS),) if lr is None else ()),
     )
     return PaperRecipe(key, arms, sources, _remarks(key, missing=lr is None))

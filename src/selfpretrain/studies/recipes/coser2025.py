@@ -1,6 +1,6 @@
 """Recipes of Coser & Orvieto (2025), appendix B: Transformers with masked self-pretraining."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...mixers.attention import Attention
@@ -73,7 +73,8 @@ def _paper_recipe(task: str) -> PaperRecipe:
     row = ROWS[task]
     source = f"{CITED}, appendix B"
     expand = row.hidden // row.width
-    model = Model(Attention(row.heads), row.width, row.depth, expand, positions="rotary", pooling=row.pooling)
+    model = Model(Attention(row.heads), row.width, row.depth, expand, positions="rotary", init="torch")
+    model = replace(model, pooling=row.pooling)
     finetune = StageHParams(row.lr[0], row.batch[0], row.weight_decay, FINETUNE_EPOCHS, warmup=row.warmup[0])
     pretrain = StageHParams(
         row.lr[1], row.batch[1], row.weight_decay, PRETRAIN_EPOCHS, "cosine", warmup=row.warmup[1]
@@ -84,7 +85,7 @@ def _paper_recipe(task: str) -> PaperRecipe:
     sources = (
         *same_source("model", source, "width", "depth", "expand", "pooling", "mixer.is", "mixer.heads"),
         *same_source("model", f"{CITED}, section 2", "positions", "causal"),
-        *same_source("model", CODE, "norm", "placement", "activation", "gated", "dropout"),
+        *same_source("model", CODE, "norm", "placement", "activation", "gated", "dropout", "init"),
         ("pretrain.objective.rate", f"{CITED}, section 2, footnote 2"),
         ("pretrain.objective.distance", source),
         *stage_sources("pretrain", source, source, f"{CITED}, section 2"),

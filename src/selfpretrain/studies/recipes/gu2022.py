@@ -31,6 +31,7 @@ from .printed import (
     Sources,
     StageHParams,
     Table,
+    cosine_sources,
     denoise,
     same_source,
     stage,
@@ -146,14 +147,15 @@ def _updated_recipe(task: str) -> PaperRecipe:
     model = replace(S4_MODELS[task], pooling="mean")
     scratch = stage(task, supervise(task, "mlp" if task == "retrieval" else "linear"), training)
     pretrain = stage(task, denoise(task, "masked"), replace(training, lr=1e-3, schedule="constant"))
+    arms = ArmRecipes(model, pretrain, scratch, model, scratch)
     sources = (
         ("model", CODE),
         ("model.pooling", f"{CITED}, appendix D.2"),
         *stage_sources("scratch", CODE, CODE, CODE),
+        *cosine_sources(arms),
         ("pretrain", f"{OURS}: constant learning rate of 1e-3, else as from scratch"),
         ("finetune", f"{OURS}: as from scratch"),
     )
-    arms = ArmRecipes(model, pretrain, scratch, model, scratch)
     return PaperRecipe(RecipeKey("gu", task, "s4-updated", "masked"), arms, sources, (LATER,))
 
 

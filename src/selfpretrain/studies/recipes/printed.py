@@ -23,7 +23,7 @@ from ...tasks.base import Task
 from ...tasks.common.shuffled import Shuffled
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
-from .arms import ArmRecipes
+from .arms import STAGES, ArmRecipes
 
 OURS = "our choice"
 CODE = "published code"
@@ -191,6 +191,12 @@ def stage_sources(name: str, numbers: str, decay: str, budget: str) -> Sources:
         *same_source(name, CODE, "optim.clip", "evals"),
         *(same_source(name, CODE, "objective.style") if name != "pretrain" else ()),
     )
+
+
+def cosine_sources(arms: ArmRecipes) -> Sources:
+    """Return the source of the lengths of cosines, for the stages that have one."""
+    stages = {name: getattr(arms, name).optim for name in STAGES}
+    return tuple((f"{name}.optim.cosine_steps", CODE) for name, optim in stages.items() if optim.cosine_steps)
 
 
 def paper_arms(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
