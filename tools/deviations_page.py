@@ -20,11 +20,12 @@ Where printed recipes and studies do otherwise than the papers, or than the code
 made from the code by `tools/deviations_page.py`. Settings in the last column bring the other way back:
 `spt study NAME --scale paper -s SETTING=VALUE`, for some cells `-s TASK/ROW/SETTING=VALUE`.
 
-The code published with Amos et al. was run beside ours on 46 configurations of task, model, objective and
-stage, from equal weights, batches and masks, on sequences of up to 1,024 positions and without dropout. Over 6
-to 20 steps losses agree to 1e-6 (1e-4 where heart rates of 80 are the targets, without warm-up) with the rates
-and the decay that the published code gives each weight. With those of our recipes they are the same on 22, and
-differ by 7e-3 at most on the others, for what is said below. `tests/studies/test_published_code.py` holds this.
+The code published with Amos et al. was run beside ours on 46 configurations of task, model, objective
+and stage, from equal weights, batches and masks, on sequences of up to 1,024 positions and without
+dropout. Over 6 to 20 steps losses agree to 1e-6 (1e-4 where heart rates of 80 are the targets, without
+warm-up) with the rates and the decay that the published code gives each weight. With those of our recipes
+they are the same on 22, and differ by 7e-3 at most on the others, for what is said below.
+`tests/studies/test_published_code.py` holds this.
 
 | what | there | here | why | the other way |
 | --- | --- | --- | --- | --- |

@@ -137,9 +137,8 @@ def test_s4_drops_out_twice_in_a_layer_and_slows_down_as_in_the_published_code()
         network = built(arms.model, task)
         groups = arms.finetune.optim.build(network, arms.model.mixer.slow()).param_groups
         rates = {id(p): group["lr"] for group in groups for p in group["params"]}
-        slow = [
-            p for name, p in network.named_parameters() if re.search(r"\.(P|B|log_decay|frequency)$", name)
-        ]
+        named = network.named_parameters()
+        slow = [p for name, p in named if re.search(r"\.(P|B|log_decay|frequency)$", name)]
         assert len(slow) == 4 * arms.model.depth and {rates[id(p)] for p in slow} == {rate}
 
 

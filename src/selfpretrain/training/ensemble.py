@@ -22,7 +22,11 @@ class EnsembleModel(Model):
     members: Count = 2
 
     def build(
-        self, form: SequenceSpec, head: nn.Module, symbols: tuple[str, ...] | None = None
+        self,
+        form: SequenceSpec,
+        head: nn.Module,
+        symbols: tuple[str, ...] | None = None,
+        masks_inputs: bool = False,
     ) -> "EnsembleNetwork":
         """Return the networks, initialised one after the other from torch's global random state.
 
@@ -33,7 +37,7 @@ class EnsembleModel(Model):
         heads = list(head)
         assert len(heads) == self.members, "the objective has as many members"
         build = super().build
-        return EnsembleNetwork([build(form, each, symbols) for each in heads])
+        return EnsembleNetwork([build(form, each, symbols, masks_inputs) for each in heads])
 
 
 def single_network(recipe: Recipe) -> tuple[Recipe, list[str]]:

@@ -138,7 +138,7 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
     constants = TASKS[task]
     denoises = isinstance(objective, Denoise)
     # ReduceLROnPlateau lowers the rate after the first epoch beyond its patience; its threshold is 1e-4.
-    plateau = {"plateau_wait_epochs": training.patience + 1.0, "plateau_threshold": 1e-4}
+    plateau = training.schedule == "plateau"
     optim = Optim(
         lr=training.lr,
         weight_decay=training.weight_decay,
@@ -147,7 +147,8 @@ def stage(task: str, objective: Objective, training: StageHParams) -> Stage:
         clip=0.0,
         warmup_steps=training.warmup,
         cosine_steps=training.cosine_steps if training.schedule == "cosine" else None,
-        **(plateau if training.schedule == "plateau" else {}),
+        plateau_wait_epochs=training.patience + 1.0 if plateau else None,
+        plateau_threshold=1e-4 if plateau else 0.0,
     )
     return Stage(
         objective,
