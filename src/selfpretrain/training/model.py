@@ -48,8 +48,9 @@ class Model:
     positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
     pooling: Pooling = "mean"  # over real (unpadded) positions; attention: with learned weights
     causal: bool = False  # no position depends on later ones
-    # torch: embeddings start as ``torch.nn`` has them; random: N(0, 0.1) for every parameter, gains included
-    init: Literal["standard", "torch", "random"] = "standard"
+    init: Literal["standard", "torch", "random"] = (
+        "standard"  # torch: embeddings as ``torch.nn`` has them; random: N(0, 0.1) for every parameter
+    )
 
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
