@@ -141,17 +141,17 @@ def study(
 
 
 def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
-    """Return the settings of a comparison, with the default precision of the device unless they set one."""
-    return {"stage.precision": default_precision(workspace.device)} | dict(settings)
+    """Return the settings of a comparison, by default with the usual precision where its stages run."""
+    return {"stage.precision": default_precision(workspace.stage_device)} | dict(settings)
 
 
 def find_study(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
-    """Return a registered study, with the default precision of the device at paper scale.
+    """Return a registered study, with the default precision of the stages' device at paper scale.
 
     The kept results of smaller scales are in single precision, so these scales keep it on every device.
     """
     found: Study = find("studies", name).at_scale(scale, seeds)
-    return found.with_precision(default_precision(workspace.device)) if scale == "paper" else found
+    return found.with_precision(default_precision(workspace.stage_device)) if scale == "paper" else found
 
 
 def comparison(

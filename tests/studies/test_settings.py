@@ -100,6 +100,30 @@ def test_gpus_take_half_precision_unless_a_setting_says_another_one():
     assert precisions(made({"pretrain.precision": "fp32"}, GPU)) == {"fp32", "bf16"}
 
 
+@pytest.mark.parametrize("executor", ["slurm", "ray"])
+def test_precision_and_name_of_a_stage_follow_the_gpus_that_it_will_have(executor):
+    def planned(workspace):
+        settings = resolve_settings({}, workspace)
+        study = comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", settings)
+        return {workspace.stage(cell.recipe).name for cell in study.cells()}, precisions(study)
+
+    login = replace(Workspace(Path("runs")), executor=executor)
+    with_gpu, without = (replace(login, executor_settings={"gpus": n}) for n in ("1", "0"))
+    assert planned(with_gpu) == planned(GPU)
+    assert planned(without) == planned(Workspace(Path("runs")))
+    assert planned(with_gpu)[1] == {"bf16"}
+    assert find_study("amos-table-8", "paper", 1, with_gpu).precision == "bf16"
+
+
+@pytest.mark.parametrize(("units", "precision"), [(True, "bf16"), (False, "fp32")])
+def test_half_precision_is_for_gpus_with_units_for_it(units, precision, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation=True: units or including_emulation
+    )
+    assert resolve_settings({}, GPU) == {"stage.precision": precision}
+
+
 def test_tables_that_have_kept_results_are_computed_as_those_were():
     small = find_study("amos-table-8", "small", 1, GPU)
     assert small == registry.find("studies", "amos-table-8").at_scale("small", 1)

@@ -109,6 +109,27 @@ class Leak(nn.Module):
 
 
 @spec
+class Normed(Mixer):
+    """A mixer with PyTorch's own batch normalisation, whose running means are plain averages."""
+
+    def build(self, context: LayerContext) -> nn.Module:
+        """The layer with running statistics."""
+        return NormedLayer(context.width)
+
+
+class NormedLayer(nn.Module):
+    """The module of ``Normed``."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width, momentum=None)
+
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+        """Every channel normalised over batch and positions."""
+        return self.norm(x.mT).mT
+
+
+@spec
 class Broken(Mixer):
     """A mixer whose forward pass raises."""
 

@@ -107,6 +107,21 @@ def test_dropout_is_the_same_when_activations_are_worked_out_again(tmp_path):
     assert all(torch.equal(a[key], b[key]) for key in a)
 
 
+@pytest.mark.parametrize("how", [{}, {"precision": "bf16"}, {"compile": True}], ids=str)
+@pytest.mark.parametrize("mixer", [S4D(states=4), toys.Normed()], ids=["own-norm", "norm-of-pytorch"])
+def test_recomputed_activations_count_once_in_running_statistics(mixer, how, tmp_path, monkeypatch):
+    whole = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda block: whole(block, backend="eager"))
+    model, stage = Model(mixer, 16, 2, norm="batch", dropout=0.1), Stage(Masked(), Budget(steps=3), **how)
+    stages = (stage, replace(stage, activation_checkpointing=True))
+    plain, again = (run(Recipe(toys.Majority(), model, (s,)), Workspace(tmp_path)) for s in stages)
+    a, b = (RunDir(folder).load("weights.safetensors")[0] for folder in (plain, again))
+    running = [key for key in a if key.endswith(("mean", "var", "variance", "tracked"))]
+    assert len(running) >= 4 and all(a[key].float().std() > 0 for key in running if a[key].ndim)
+    for key in a:
+        torch.testing.assert_close(a[key], b[key], rtol=0, atol=0, msg=key)
+
+
 def compiled(backend, *names):
     """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
     command = [sys.executable, "-W", "ignore", str(SUPPORT / "steps.py"), backend, *names]

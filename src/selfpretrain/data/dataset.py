@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..shapes import Inputs, PaddingMask
+from ..system.hardware import free_gpu_memory
 from .spec import SequenceSpec
 
 FEW = 2
@@ -216,7 +217,7 @@ class SequenceDataset:
         if torch.device(device).type != "cuda":
             return self
         size = int(self.lengths.sum()) if self.packed else self.flat.numel() * self.flat.element_size()
-        if size > share * torch.cuda.mem_get_info(device)[0]:
+        if size > share * free_gpu_memory(device):
             return self
         return self.unpack(device) if self.packed else replace(self, flat=self.flat.to(device))
 

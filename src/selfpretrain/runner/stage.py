@@ -16,7 +16,7 @@ from ..registry import name_of
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
-from ..system.hardware import environment
+from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
 from ..training.model import Network
@@ -257,11 +257,10 @@ class RemoteStage:
     @classmethod
     def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
         """Return the job with an absolute runs folder, on a GPU if the executor's settings ask for one."""
-        device = "cuda" if float_setting(workspace, "gpus", 0.0) else workspace.device
         remote = replace(
             workspace,
             runs=workspace.runs.absolute(),
-            device=device,
+            device=workspace.stage_device,
             stop=never,
             trackers=(),
             executor="serial",
@@ -272,6 +271,8 @@ class RemoteStage:
     def run(self, stop: Callable[[], bool] = never) -> Outcome:
         """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
         keep_memory()
+        if gpus := self.workspace.number("gpus", 0.0):
+            share_gpu(max(1, int(1 / gpus)))
         try:
             with catch_signals() as stop_requested:
                 self._check()
@@ -295,19 +296,6 @@ class RemoteStage:
 def run_remote(stage: RemoteStage) -> Outcome:
     """Run a stage until a signal asks to stop."""
     return stage.run()
-
-
-def float_setting(workspace: Workspace, name: str, default: float) -> float:
-    """Return a numeric setting of the executor.
-
-    Raises:
-        SpecError: if it is not a number.
-    """
-    text = workspace.executor_settings.get(name, str(default))
-    try:
-        return float(text)
-    except ValueError as error:
-        raise SpecError(f"--with {name}={text}: give a number") from error
 
 
 def replay(stage: RunDir) -> None:

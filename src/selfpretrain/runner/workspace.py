@@ -50,6 +50,23 @@ class Workspace:
         threads = max(1, usable_cores() // count)
         return cls(runs, device, count, threads, executor)
 
+    @property
+    def stage_device(self) -> str:
+        """Device of the stages: a GPU if the executor's settings ask for one, whatever this machine has."""
+        return "cuda" if self.number("gpus", 0.0) else self.device
+
+    def number(self, name: str, default: float) -> float:
+        """Return a numeric setting of the executor.
+
+        Raises:
+            SpecError: if it is not a number.
+        """
+        text = self.executor_settings.get(name, str(default))
+        try:
+            return float(text)
+        except ValueError as error:
+            raise SpecError(f"--with {name}={text}: give a number") from error
+
     def stage(self, recipe: Recipe) -> RunDir:
         """Return the folder of the last stage of a recipe."""
         parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)

@@ -54,12 +54,18 @@ def all_reduce(x: Tensor) -> Tensor:
     return x
 
 
+def smallest(number: int) -> int:
+    """Return the smallest of the processes' numbers; the result is the same in all."""
+    if world_size() == 1:
+        return number
+    found = torch.tensor(int(number), device="cuda" if dist.get_backend() == "nccl" else "cpu")
+    dist.all_reduce(found, dist.ReduceOp.MIN)
+    return int(found)
+
+
 def any_process(flag: bool) -> bool:
     """Return whether ``flag`` is true in any process; the result is the same in all."""
-    if world_size() == 1:
-        return flag
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    return bool(all_reduce(torch.tensor(float(flag), device=device)) > 0)
+    return not smallest(not flag)
 
 
 def barrier() -> None:

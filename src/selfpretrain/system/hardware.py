@@ -23,6 +23,8 @@ MATRIX_SIZE = 512
 """Rows and columns of the matrices whose product measures the speed."""
 PRODUCTS = 50
 """Products that are timed."""
+STAGES_PER_GPU = "SPT_STAGES_PER_GPU"
+"""Environment variable with the number of processes that train on one GPU at once."""
 
 
 def usable_cores() -> int:
@@ -34,6 +36,16 @@ def usable_cores() -> int:
         return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
     except (OSError, ValueError):
         return cores
+
+
+def share_gpu(stages: int) -> None:
+    """Set how many processes train on the GPU of this one at once."""
+    os.environ[STAGES_PER_GPU] = str(stages)
+
+
+def free_gpu_memory(device: torch.device | str) -> int:
+    """Return the bytes of a GPU that are free for this process, one of those that `share_gpu` counts."""
+    return torch.cuda.mem_get_info(device)[0] // int(os.environ.get(STAGES_PER_GPU, "1"))
 
 
 def environment(device: str) -> Json:

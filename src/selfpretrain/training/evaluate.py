@@ -9,6 +9,7 @@ from ..data.dataset import SequenceDataset, generator, to_device
 from ..data.spec import SequenceSpec
 from ..objectives.base import Objective
 from ..system import distributed
+from ..system.hardware import free_gpu_memory
 from ..tasks.base import Task
 from .recipe import Precision, Recipe, prepare_split, training_data
 from .step import accumulate_sums, precision_context
@@ -19,6 +20,10 @@ MAX_EXAMPLES = 512
 """Maximum examples per evaluation batch, unless the free memory of a GPU allows more."""
 MEMORY_SHARE = 0.5
 """Share of a GPU's free memory to use where that allows larger batches."""
+MAX_LARGER = 16_384
+"""Maximum examples per larger batch: grids of CUDA's kernels have at most 65,535 rows."""
+MAX_MEMORY = 4 << 31
+"""Maximum bytes that a larger batch takes, so that no tensor in it has 2^31 numbers of four bytes."""
 MAX_TRAINING_EXAMPLES = 2_000
 """Maximum number of training examples to score."""
 
@@ -55,9 +60,8 @@ def evaluate(
     sums: dict[str, Tensor] = {}
     single = form.target.single
     predictions = torch.zeros(len(data), 2 if single else 3, dtype=torch.float64, device=device)
-    size = max(1, min(MAX_EXAMPLES, POSITIONS // int(data.longest.max())))
-    if device.type == "cuda" and not objective.masks_inputs and objective.labelled and len(data) > size:
-        size = larger_batch_size(size, *_measure_memory(network, data, size, device))
+    # Batches are dealt by their number, so all processes cut the split alike, whatever memory each has.
+    size = distributed.smallest(_batch_size(network, objective, data, precision))
     for i, (rows, batch) in enumerate(data.batches(size)):
         if i % distributed.world_size() != distributed.rank():
             continue
@@ -70,6 +74,8 @@ def evaluate(
             batch_predictions = _predict(objective, outputs) if single else objective.shares(outputs, targets)
             predictions[to_device(rows, device)] = batch_predictions.double()
     network.train(training)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # other stages may share the GPU, and training needs less
     scores = objective.scores(reduce_sums(sums, device))
     if not objective.labelled:
         return Evaluation(scores, None, data.targets, None, data.clusters())
@@ -91,8 +97,18 @@ def _predict(objective: Objective, outputs: Tensor) -> Tensor:
     )
 
 
+def _batch_size(network: nn.Module, objective: Objective, data: SequenceDataset, precision: Precision) -> int:
+    """Return the number of examples per batch that suits the device of this process."""
+    device = next(network.parameters()).device
+    size = max(1, min(MAX_EXAMPLES, POSITIONS // int(data.longest.max())))
+    if device.type != "cuda" or objective.masks_inputs or not objective.labelled or len(data) <= size:
+        return size
+    with precision_context(precision, device):
+        return larger_batch_size(size, *_measure_memory(network, data, size, device))
+
+
 def larger_batch_size(size: int, used: int, free: int) -> int:
-    """Return the batch size that uses half of the free memory of a GPU.
+    """Return the batch size that uses half of the free memory of a GPU, within the limits of CUDA's kernels.
 
     Only for objectives without masking: masks are drawn per batch, and must not depend on memory.
 
@@ -101,7 +117,8 @@ def larger_batch_size(size: int, used: int, free: int) -> int:
         used: memory that they took, in bytes.
         free: free memory, in bytes.
     """
-    return size * max(1, round(free * MEMORY_SHARE) // max(used, 1))
+    memory = min(round(free * MEMORY_SHARE), MAX_MEMORY)
+    return min(MAX_LARGER, size * max(1, memory // max(used, 1)))
 
 
 def _measure_memory(
@@ -112,7 +129,7 @@ def _measure_memory(
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     network(batch.inputs, batch.padding_mask)
-    return torch.cuda.max_memory_allocated(device) - before, torch.cuda.mem_get_info(device)[0]
+    return torch.cuda.max_memory_allocated(device) - before, free_gpu_memory(device)
 
 
 def validation_data(recipe: Recipe) -> SequenceDataset:

@@ -4,10 +4,13 @@ Weight transfer, freezing and optimizer groups rely on these parameter names:
 ``embed.*  blocks.<i>.mixer.*  blocks.<i>.mlp.*  blocks.<i>.norm1.*  blocks.<i>.norm2.*  norm.*  head.*``
 """
 
+import contextlib
+import functools
 import math
 import os
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -242,7 +245,8 @@ class Network(nn.Module):
         x = self.embed(inputs, masked).to(self.embed.mask_token.dtype)
         for block in self.blocks:
             if self.activation_checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, padding_mask, use_reentrant=False)
+                contexts = functools.partial(_recompute_contexts, block)
+                x = checkpoint(block, x, padding_mask, use_reentrant=False, context_fn=contexts)
             else:
                 x = block(x, padding_mask)
         return x if self.norm is None else self.norm(x, padding_mask)
@@ -294,6 +298,7 @@ class BatchNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.momentum = momentum
+        self.track_running_stats = True
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
@@ -307,11 +312,34 @@ class BatchNorm(nn.Module):
         n = distributed.all_reduce_with_gradient(real.sum())
         mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
         variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
-        with torch.no_grad():
-            self.mean.lerp_(mean, self.momentum)
-            # As in torch: the running variance is unbiased, that of the batch is not.
-            self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
+        if self.track_running_stats:
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                # As in torch: the running variance is unbiased, that of the batch is not.
+                self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return mean, variance
+
+
+def _recompute_contexts(
+    block: nn.Module,
+) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Return the contexts of a block's forward pass and of its recomputation in the backward pass."""
+    return contextlib.nullcontext(), _without_running_stats(block)
+
+
+@contextlib.contextmanager
+def _without_running_stats(block: nn.Module) -> Iterator[None]:
+    """Leave running statistics of batches alone; layers of PyTorch have the same flag."""
+    tracking: list[Any] = [
+        module for module in block.modules() if getattr(module, "track_running_stats", False)
+    ]
+    try:
+        for module in tracking:
+            module.track_running_stats = False
+        yield
+    finally:
+        for module in tracking:
+            module.track_running_stats = True
 
 
 def check_memory(block: int, depth: int) -> None:

@@ -21,8 +21,14 @@ SHAPES = 64
 
 
 def default_precision(device: str) -> Precision:
-    """Return the default precision for a device: bf16 on CUDA, fp32 elsewhere."""
-    return "bf16" if torch.device(device).type == "cuda" else "fp32"
+    """Return the default precision for a device: bf16 on GPUs with units for it, fp32 elsewhere.
+
+    Without a GPU here, the stage runs on that of another machine, which is taken to have them.
+    """
+    if torch.device(device).type != "cuda":
+        return "fp32"
+    emulated = torch.cuda.is_available() and not torch.cuda.is_bf16_supported(including_emulation=False)
+    return "fp32" if emulated else "bf16"
 
 
 @contextlib.contextmanager

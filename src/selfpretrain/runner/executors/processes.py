@@ -21,6 +21,7 @@ import torch
 
 from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system.events import emit, listen
+from ...system.hardware import share_gpu
 from ...system.startup import keep_memory
 from ..plan import Job
 from ..stage import run_stage
@@ -44,9 +45,10 @@ class Processes(Executor):
         self._events = context.Queue()
         self._stop = context.Event()
         devices = context.Queue()
-        for device in visible_devices(workspace):
+        gpus = visible_devices(workspace)
+        for device in gpus:
             devices.put(device)
-        arguments = (self._events, self._stop, devices)
+        arguments = (self._events, self._stop, devices, max(map(gpus.count, gpus)))
         self._pool = ProcessPoolExecutor(workspace.workers, context, _start_worker, arguments)
         self._running: dict[Future[None], Job] = {}
         self._lost: list[Ended] = []
@@ -149,11 +151,12 @@ _worker: dict[str, Any] = {}
 """Queue of events and stop event of this process: they can be passed only when it starts."""
 
 
-def _start_worker(events: Any, stop: Any, devices: Any) -> None:
+def _start_worker(events: Any, stop: Any, devices: Any, stages_per_gpu: int = 1) -> None:
     _worker["events"] = events
     _worker["stop"] = stop
     if device := devices.get():  # must be set before CUDA is initialized
         os.environ["CUDA_VISIBLE_DEVICES"] = device
+    share_gpu(stages_per_gpu)
     keep_memory()
     threading.Thread(target=_die_with_parent, daemon=True).start()
 

@@ -11,7 +11,7 @@ from typing import Any
 from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError
 from ..plan import Job
-from ..stage import Outcome, RemoteStage, float_setting, replay, run_remote
+from ..stage import Outcome, RemoteStage, replay, run_remote
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -31,8 +31,8 @@ class Ray(Executor):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray: Any = registry.import_extra("ray", "--executor ray", "ray")
         self._need = {
-            "CPU": float_setting(workspace, "cpus", 1.0),
-            "GPU": float_setting(workspace, "gpus", 0.0),
+            "CPU": workspace.number("cpus", 1.0),
+            "GPU": workspace.number("gpus", 0.0),
         }
         self._began = not self._ray.is_initialized()
         if self._began:

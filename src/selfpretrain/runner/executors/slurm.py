@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
 from ..plan import Job
-from ..stage import Outcome, RemoteStage, float_setting, replay
+from ..stage import Outcome, RemoteStage, replay
 from ..workspace import Workspace
 from .base import Ended, Executor
 
@@ -213,8 +213,8 @@ def _job_id() -> str:
 def _sbatch_flags(workspace: Workspace) -> dict[str, str | int]:
     """Return the flags of sbatch."""
     settings = dict(workspace.executor_settings)
-    cpus = float_setting(workspace, "cpus", 1.0)
-    gpus = float_setting(workspace, "gpus", 0.0)
+    cpus = workspace.number("cpus", 1.0)
+    gpus = workspace.number("gpus", 0.0)
     if gpus % 1 or cpus % 1:
         raise SpecError("Slurm gives whole processors and GPUs; give whole numbers of cpus and gpus")
     limit = re.fullmatch(r"([\d.]+)([smhd])", settings.pop("time", "1h"))
