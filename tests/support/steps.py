@@ -56,6 +56,20 @@ def gradients(mixer, objective, form=TOKENS, kind=torch.float32, **how):
     return float(loss), torch.cat([g.flatten() for g in found])
 
 
+def statistics(mixer, steps=2, **how):
+    """Buffers of a network with batch normalisation after some passes, forward and backward."""
+    stage = Stage(Masked(0.3), Budget(steps=steps), batch=4, **how)
+    toys.settle()
+    network = Model(mixer, width=16, depth=2, norm="batch").build(
+        TOKENS, stage.objective.head(TOKENS, 16, "mean")
+    )
+    prepare(network, stage, torch.device("cpu"))
+    for step in range(steps):
+        targets = stage.objective.make_targets(data().batch(torch.arange(4)), TOKENS, generator("ask", step))
+        backward(network, stage, TOKENS, targets)
+    return dict(network.named_buffers())
+
+
 def apart(a, b):
     """The distance of two gradients, relatively."""
     return float((a - b).norm() / b.norm())

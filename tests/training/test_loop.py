@@ -24,6 +24,7 @@ from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system import distributed
 from selfpretrain.system.events import listen
+from selfpretrain.training import evaluate as evaluation
 from selfpretrain.training import trainer
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
@@ -246,6 +247,38 @@ def test_two_processes_give_the_losses_of_one(tmp_path):
             # Biases before a batch norm have no gradient but rounding; Adam blows it up, validation shows it.
             if a["kind"] == "train" or result(one)["recipe"]["model"]["norm"] != "batch":
                 assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
+
+
+def evaluate_as(rank, port, folder):
+    """Evaluate as torchrun would have a process do it whose device has room for other batches."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ.update(address, RANK=str(rank), WORLD_SIZE="2")
+    evaluation._batch_size = lambda *_: (7, 5)[rank]
+    with distributed.process_group("cpu"):
+        torch.save(scored(), folder / f"{rank}.pt")
+
+
+def scored():
+    toys.settle()
+    task = toys.Majority()
+    network = SPT.model.build(task.form, Classify().head(task.form, SPT.model.width, "mean"))
+    found = evaluation.evaluate(network, Classify(), task.load("val"), task.form)
+    return found.scores, found.predictions, found.confidence
+
+
+def test_processes_with_room_for_other_batches_score_every_example_once(tmp_path):
+    port = free_port()
+    pids = [
+        torture.forked(functools.partial(evaluate_as, rank, port, tmp_path), tmp_path) for rank in range(2)
+    ]
+    ended = [torture.ended(pid, tmp_path) for pid in pids]
+    assert [each.code for each in ended] == [0, 0], ended
+    scores, predictions, confidence = scored()
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt")
+        assert found[0] == pytest.approx(scores, rel=1e-6)
+        assert torch.equal(found[1], predictions)
+        torch.testing.assert_close(found[2], confidence, rtol=1e-5, atol=0)
 
 
 # ---- limits, plateaus and criteria

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -298,7 +298,6 @@ class BatchNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.momentum = momentum
-        self.track_running_stats = True
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
@@ -312,11 +311,10 @@ class BatchNorm(nn.Module):
         n = distributed.all_reduce_with_gradient(real.sum())
         mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
         variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
-        if self.track_running_stats:
-            with torch.no_grad():
-                self.mean.lerp_(mean, self.momentum)
-                # As in torch: the running variance is unbiased, that of the batch is not.
-                self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
+        with torch.no_grad():
+            self.mean.lerp_(mean, self.momentum)
+            # As in torch: the running variance is unbiased, that of the batch is not.
+            self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return mean, variance
 
 
@@ -324,22 +322,24 @@ def _recompute_contexts(
     block: nn.Module,
 ) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Return the contexts of a block's forward pass and of its recomputation in the backward pass."""
-    return contextlib.nullcontext(), _without_running_stats(block)
+    return contextlib.nullcontext(), _copied_buffers(block)
 
 
 @contextlib.contextmanager
-def _without_running_stats(block: nn.Module) -> Iterator[None]:
-    """Leave running statistics of batches alone; layers of PyTorch have the same flag."""
-    tracking: list[Any] = [
-        module for module in block.modules() if getattr(module, "track_running_stats", False)
-    ]
+def _copied_buffers(block: nn.Module) -> Iterator[None]:
+    """Exchange buffers for copies, so that running statistics of batches stay as they are.
+
+    Not patterns of attention, which are boolean: exchanged ones would be laid out again.
+    """
+    kept = [(module._buffers, dict(module._buffers)) for module in block.modules()]
+    for buffers, before in kept:
+        numbers = {name: x for name, x in before.items() if x is not None and x.dtype != torch.bool}
+        buffers.update({name: x.clone() for name, x in numbers.items()})
     try:
-        for module in tracking:
-            module.track_running_stats = False
         yield
     finally:
-        for module in tracking:
-            module.track_running_stats = True
+        for buffers, before in kept:
+            buffers.update(before)
 
 
 def check_memory(block: int, depth: int) -> None:
