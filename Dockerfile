@@ -8,6 +8,9 @@
 # The folder that is mounted must be writable for user 1000.
 FROM python:3.12-slim
 
+# Triton (FlexAttention) and compiled blocks need a compiler.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 COPY pyproject.toml README.md LICENSE constraints.txt /source/
 COPY src /source/src

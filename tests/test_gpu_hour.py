@@ -1,6 +1,7 @@
 """The forty minutes of a lent GPU, rehearsed on the CPU, so that none of them goes to a typo."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from scripts import script
+from selfpretrain.registry import names
 
 ROOT = Path(__file__).resolve().parents[1]
+TOOL = ROOT / "tools" / "gpu_hour.py"
 pytestmark = pytest.mark.skipif(not (ROOT / "tools").is_dir(), reason="needs the repository")
 
 
 def hour(folder, *more):
-    command = [sys.executable, "-W", "ignore", str(ROOT / "tools" / "gpu_hour.py"), str(folder), *more]
+    command = [sys.executable, "-W", "ignore", str(TOOL), str(folder), *more]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -44,6 +47,30 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
 def test_without_minutes_all_is_named_as_left_out(tmp_path):
     assert hour(tmp_path, "--toy", "--minutes", "0", "--parts", "steps,papers").returncode == 0
     assert {line.get("failed", "") for line in lines(tmp_path)[1:]} == {"left out: no time"}
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path):
+    (tmp_path / "pydantic.py").write_text("raise ModuleNotFoundError(name='pydantic')")
+    code = f"import sys, runpy; sys.argv[1:] = ['here', '--toy']; runpy.run_path({str(TOOL)!r})"
+    command = [sys.executable, "-c", code]
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    wanted = f"error: no module pydantic here; first {sys.executable} -m pip install -e . beartype pytest"
+    assert done.stderr.splitlines() == [wanted]
+
+
+def test_steps_that_only_a_gpu_can_tell_come_first(tmp_path):
+    hour = script("gpu_hour")
+    steps = [name for name, _ in hour.steps(hour.Plan(tmp_path, "cuda", 40, False, 3.0, None))]
+    first = list(dict.fromkeys(steps))[: 2 + 2 * 5 * len(hour.WAYS)]
+    for mixer in ("attention", "s4", "s4d", "dlr", "local"):
+        for length in (4096, 16_384):
+            assert {f"{mixer}, {length}, {way}" for way in hour.WAYS} <= set(first)
+    every = {f"{m}, {n}, {w}" for m in names("mixers") for n in (1024, 4096, 16_384) for w in hour.WAYS}
+    assert every <= set(steps)
 
 
 def test_needs_a_gpu_or_says_so(tmp_path, monkeypatch):

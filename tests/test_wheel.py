@@ -53,6 +53,7 @@ def test_what_a_release_needs_is_there() -> None:
     assert f"] {version[1]}" in (ROOT / "CHANGELOG.md").read_text()
     docker = (ROOT / "Dockerfile").read_text()
     assert docker.index("USER 1000") < docker.index("ENTRYPOINT") and "whl/cu" in docker
+    assert re.search(r"apt-get install .*g\+\+", docker), "Triton needs a compiler"
     copied = re.findall(r"^COPY (.*) \S+$", docker, re.MULTILINE)
     allowed = (ROOT / ".dockerignore").read_text()
     for name in " ".join(copied).split():

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from selfpretrain.api import compare
+try:
+    from selfpretrain.api import compare
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"error: no module {error.name} here; first {sys.executable} -m pip install -e . beartype pytest"
+    )
 from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.mixers.base import LayerContext
@@ -56,6 +61,8 @@ WAYS: dict[str, Result] = {
     GRAPHS: {"precision": "bf16"},
     "bf16, recomputed": {"precision": "bf16", "activation_checkpointing": True},
 }
+FIRST = ("attention", "s4", "s4d", "dlr", "local")
+"""Mixers that are measured first, in all ways and lengths."""
 POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 """Positions of a batch, width of the networks, steps before the clock starts and after."""
 
@@ -173,7 +180,7 @@ def tests(plan: Plan) -> Result:
     command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "tests/training/test_cuda.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError("\n".join(done.stdout.splitlines()[-20:]))
+        raise RuntimeError("\n".join((done.stdout + done.stderr).splitlines()[-20:]))
     return {"said": done.stdout.splitlines()[-1]}
 
 
@@ -199,15 +206,25 @@ def golden(name: str, device: torch.device) -> Result:
 
 
 def steps(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    lengths, mixers = (1024, 4096, 16_384), ["attention", "s4", *names("mixers")]
+    """What only a GPU can tell comes first: long sequences, compiled, replayed and recomputed."""
     if plan.toy:
-        lengths, mixers = (32,), ["attention", "s4"]
+        yield from steps_of(plan, ("attention", "s4"), (32,), ("fp32", "bf16"))
+        return
+    rest = [name for name in names("mixers") if name not in FIRST]
+    yield from steps_of(plan, FIRST, (4096, 16_384, 1024), (GRAPHS, *WAYS))
+    yield from steps_of(plan, rest, (1024, 4096, 16_384), ("bf16",))
+    yield from steps_of(plan, rest, (1024, 4096, 16_384), WAYS)
+
+
+def steps_of(
+    plan: Plan, mixers: Iterable[str], lengths: Iterable[int], ways: Iterable[str]
+) -> Iterator[tuple[str, Callable[[], Result]]]:
     for length in lengths:
         yield f"plain transformer, {length}", lambda length=length: transformer(plan, length)
         if plan.s4:
             yield f"published s4, {length}", lambda length=length: published_s4(plan, length)
-        for way in ("fp32", "bf16") if plan.toy else WAYS:
-            for mixer in dict.fromkeys(mixers):
+        for way in ways:
+            for mixer in mixers:
                 yield f"{mixer}, {length}, {way}", lambda m=mixer, n=length, w=way: one(plan, m, n, w)
 
 
@@ -338,6 +355,7 @@ def work(plan: Plan, parts: list[str]) -> int:
         for name, do in PARTS[part](plan):
             if (part, name) in done:
                 continue
+            done.add((part, name))
             start = time.monotonic()
             if start > until:
                 keep(path, {"part": part, "name": name, "failed": "left out: no time"})

@@ -216,3 +216,11 @@ def test_evaluation_takes_as_many_as_half_of_the_free_memory_holds():
     assert larger_batch_size(4, used=100, free=1000) == 20
     assert larger_batch_size(4, used=1000, free=1000) == 4
     assert larger_batch_size(4, used=0, free=10) == 20
+
+
+@pytest.mark.parametrize("used", [0, 1, 10**6, 10**9, 10**10])
+def test_evaluation_stays_within_the_limits_of_kernels_however_large_the_memory(used):
+    for free in (10**9, 10**11, 10**13):
+        size = larger_batch_size(512, used, free)
+        assert 512 <= size <= 16_384
+        assert size == 512 or size // 512 * used <= 2**31 * 4

@@ -10,10 +10,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import cycle, islice
+from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import DataError
@@ -75,6 +77,8 @@ class Batch:
 class Augmentation(abc.ABC):
     """A random change of training batches. Lengths, padding and targets stay as they are."""
 
+    reads_inputs: ClassVar[bool] = False  # whether it computes with inputs in main memory
+
     @abc.abstractmethod
     def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
         """Return the batch with changed inputs; all randomness is drawn from ``random``, on the CPU."""
@@ -90,6 +94,12 @@ def to_device(x: Tensor, device: torch.device | str) -> Tensor:
     if torch.device(device).type == "cuda" and x.device.type == "cpu" and not x.is_pinned():
         x = x.pin_memory()
     return x.to(device, non_blocking=True)
+
+
+def per_channel(numbers: Sequence[float], like: Tensor) -> Float[Tensor, "C"]:
+    """Return one number per channel of (B, L, C) inputs, repeated if there are fewer, on their device."""
+    each = list(islice(cycle(numbers), like.shape[-1]))
+    return to_device(torch.tensor(each, dtype=like.dtype), like.device)
 
 
 @dataclass(frozen=True)

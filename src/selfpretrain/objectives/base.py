@@ -53,6 +53,10 @@ class ObjectiveBatch:
             self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask, position_weights=weights
         )
 
+    def to(self, device: torch.device) -> "ObjectiveBatch":
+        """Return the batch with inputs and labels on another device."""
+        return replace(self, batch=self.batch.to(device), labels=to_device(self.labels, device))
+
     def network_inputs(self) -> tuple[Inputs, PaddingMask, PositionMask, LossMask]:
         """Return the arguments of the network: inputs, padding mask, mask and rows, moved to its device."""
         masked = None if self.masked is None else to_device(self.masked, self.labels.device)
@@ -129,6 +133,7 @@ class Objective(abc.ABC):
     masks_inputs: ClassVar[bool] = False  # whether it masks inputs
     needs_causal: ClassVar[bool] = False  # whether it needs a causal model, as others would see the answer
     needs_tokens: ClassVar[bool] = False  # whether it is for symbols only
+    reads_inputs: ClassVar[bool] = False  # whether it computes targets from inputs in main memory
     pools: ClassVar[bool] = True  # whether its head depends on pooling
 
     def measured(self: Kind, train: SequenceDataset) -> Kind:

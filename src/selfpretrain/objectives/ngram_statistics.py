@@ -62,6 +62,7 @@ class NgramStatistics(Denoise):
 
     sees_answers: ClassVar[bool] = True
     needs_tokens: ClassVar[bool] = True
+    reads_inputs: ClassVar[bool] = True
     statistics: ClassVar[BoundaryStatistics | None] = None
     """Of the training sequences, after ``measured``; without, those of each batch."""
 

@@ -10,7 +10,6 @@ learning, section 3.3 and appendix A.1. What differs from it: the L1 distance or
 """
 
 from dataclasses import replace
-from itertools import cycle, islice
 from typing import Annotated
 
 import torch
@@ -19,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ..config import Rate, spec
-from ..data.dataset import Batch, to_device
+from ..data.dataset import Batch, per_channel, to_device
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from .base import Denoise, ObjectiveBatch
@@ -88,7 +87,7 @@ def _without_values(batch: Batch, form: SequenceSpec, hidden: Bool[Tensor, "B L 
     if isinstance(form.signal, Tokens) or not isinstance(form.signal, Values):
         return batch
     inputs = batch.inputs
-    centre = inputs.new_tensor(list(islice(cycle(form.signal.centre), inputs.shape[-1])))
+    centre = per_channel(form.signal.centre, inputs)
     return replace(batch, inputs=torch.where(to_device(hidden, inputs.device), centre, inputs))
 
 

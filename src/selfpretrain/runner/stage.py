@@ -162,7 +162,9 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     network, moved = _initial_network(recipe, workspace)
     data = training_data(recipe)
     recipe = measured(recipe, data)
-    data = data.preload(workspace.device)
+    digest = examples_digest(data.digests())
+    if not recipe.last.objective.reads_inputs:
+        data = data.preload(workspace.device)
     inputs = TrainerInputs(
         recipe, network, data, evaluate.validation_data(recipe).preload(workspace.device), plan.steps
     )
@@ -171,7 +173,7 @@ def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
     result = _result(recipe, plan, state) | {
         "scores": {"val": scores},
         "transfer": to_dict(moved),
-        "data": {"split": "train", "rows": len(data), "sha256": examples_digest(data.digests())},
+        "data": {"split": "train", "rows": len(data), "sha256": digest},
     }
     if distributed.is_main():
         result["weights"] = folder.save(WEIGHTS, network.state_dict())

@@ -91,7 +91,8 @@ class Trainer:
         self._check_clock()
         self.sampler = BatchSampler(self.train.longest, self.stage.batch, self.seed)
         self.device = next(self.network.parameters()).device
-        self.batches = PrefetchLoader(self.train, self.sampler, self.device)
+        source = torch.device("cpu") if self.stage.objective.reads_inputs else self.device
+        self.batches = PrefetchLoader(self.train, self.sampler, source)
         self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
         prepare(self.network, self.stage, self.device)
         self.wrapped_network: nn.Module = self.network
@@ -153,7 +154,7 @@ class Trainer:
         objective = self.stage.objective
         set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
         random = generator(self.seed, "ask", self.key, step)
-        targets = objective.make_targets(self.batches.batch(step), self.form, random)
+        targets = objective.make_targets(self.batches.batch(step), self.form, random).to(self.device)
         self.optimizer.zero_grad(set_to_none=True)
         loss, sums = backward(self.wrapped_network, self.stage, self.form, targets)
         if self.stage.optim.clip:

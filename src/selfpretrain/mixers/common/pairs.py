@@ -6,6 +6,9 @@ On CUDA devices, long sequences take one compiled kernel (FlexAttention).
 import abc
 import functools
 import importlib.util
+import os
+import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -157,8 +160,23 @@ class _BlockedTensor:
 
 def supports_flex(q: Tensor) -> bool:
     """Return whether FlexAttention supports these queries, and there are enough of them to be faster."""
-    built = q.device.type == "cuda" and importlib.util.find_spec("triton") is not None
-    return built and q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
+    suits = q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
+    return suits and q.device.type == "cuda" and _triton_compiles()
+
+
+@functools.cache
+def _triton_compiles() -> bool:
+    """Return whether Triton is here with the C compiler that it needs; without one, warn once."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    compiles = bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
+    if not compiles:
+        warnings.warn(
+            "no C compiler is here, which FlexAttention needs: attention is computed block by block, which "
+            "is slower; install gcc",
+            stacklevel=2,
+        )
+    return compiles
 
 
 def make_block_mask(sees: PairPattern, heads: int, length: int, device: torch.device) -> BlockMask:

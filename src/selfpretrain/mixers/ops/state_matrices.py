@@ -69,7 +69,8 @@ def bilinear_dense(
     """Apply the bilinear rule to a matrix shared by channels with their own steps; return Abar - I, Bbar."""
     eye = torch.eye(len(B), dtype=A.dtype, device=A.device)
     right = torch.cat([A, B[:, None]], dim=-1) * dt[:, None, None]
-    solved = torch.linalg.solve(eye - 0.5 * dt[:, None, None] * A, right)
+    # Unlike solve, this asks the device for no error code: a singular matrix gives inf or nan.
+    solved = torch.linalg.solve_ex(eye - 0.5 * dt[:, None, None] * A, right).result
     return solved[..., :-1], solved[..., -1]
 
 

@@ -43,6 +43,11 @@ class Augmented(Objective):
         """Whether the objective needs a causal model."""
         return self.objective.needs_causal
 
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
+        """Whether the objective or the augmentation computes with inputs in main memory."""
+        return self.objective.reads_inputs or self.augmentation.reads_inputs
+
     def measured(self, train: SequenceDataset) -> "Augmented":
         """Return the objective, with another one that has measured the training sequences."""
         return replace(self, objective=self.objective.measured(train))

@@ -34,6 +34,11 @@ class Averaged(Objective):
         """Name of runs: that of the objective, and the number of networks."""
         return f"{self.members}-{type(self.objective).__name__.lower()}"
 
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
+        """Whether the objective computes with inputs in main memory."""
+        return self.objective.reads_inputs
+
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.ModuleList:
         """Return one head for every network, each with its own initial weights."""
         return nn.ModuleList(self.objective.head(form, width, pooling) for _ in range(self.members))

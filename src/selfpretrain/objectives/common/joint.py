@@ -54,6 +54,11 @@ class Joint(Objective):
         """Whether the denoising objective needs a causal model."""
         return self.denoise.needs_causal
 
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
+        """Whether one of the objectives computes with inputs in main memory."""
+        return self.labels.reads_inputs or self.denoise.reads_inputs
+
     def measured(self, train: SequenceDataset) -> "Joint":
         """Return the objective whose denoising has measured the training sequences."""
         return replace(self, denoise=self.denoise.measured(train))

@@ -1,8 +1,7 @@
 """Changes that keep the labels of pictures, signals, texts and expressions."""
 
 from dataclasses import replace
-from itertools import cycle, islice
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ...config import Count, Rate, Share, spec
-from ...data.dataset import Augmentation, Batch, to_device
+from ...data.dataset import Augmentation, Batch, per_channel, to_device
 from ...data.spec import SequenceSpec, Values
 
 Symmetry = Literal["left-right", "up-down", "transpose"]
@@ -104,9 +103,7 @@ class NoisySignals(Augmentation):
         signal = form.signal
         assert isinstance(signal, Values), "signals are values"
         x = batch.inputs
-        centre, spread = (
-            x.new_tensor(list(islice(cycle(of), x.shape[-1]))) for of in (signal.centre, signal.spread)
-        )
+        centre, spread = (per_channel(of, x) for of in (signal.centre, signal.spread))
         factor = 1 + self.scale * (2 * torch.rand(len(x), 1, 1, generator=random) - 1)
         noise = self.jitter * torch.randn(x.shape, generator=random)
         share = self.shift * (2 * torch.rand(len(x), generator=random) - 1)
@@ -147,6 +144,8 @@ class ShuffledOperands(Augmentation):
 
     The operators must not depend on the order, as MIN, MAX, the median and sums do not.
     """
+
+    reads_inputs: ClassVar[bool] = True
 
     first: Count  # symbol of the first operator
     close: Count  # symbol that closes an expression; symbols from ``first`` to before it open one
