@@ -1,0 +1,127 @@
+"""A training step on the emulated GPU: on one device, with the gradients of the CPU, waiting for nothing."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+import torch
+from fake_gpu.emulation import watch
+from torch import nn
+
+import toys
+from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
+from selfpretrain.data.dataset import generator
+from selfpretrain.data.spec import Tokens, Values
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.objectives.base import Denoise
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.augmented import Augmented
+from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.ngram_statistics import NgramStatistics
+from selfpretrain.registry import find, names
+from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, ShuffledOperands
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.step import accumulate_sums, backward, prepare
+from steps import MIXERS, TOKENS, apart, asked, data
+
+CLOSE = {"fp32": 2e-5, "bf16": 0.2}
+
+
+class Training:
+    """A network and what its steps need, on a device."""
+
+    def __init__(self, mixer, objective, device, form=TOKENS, **how):
+        self.stage, self.form = Stage(objective, Budget(steps=2), batch=4, **how), form
+        toys.settle()
+        model = Model(mixer, width=16, depth=1, causal=objective.needs_causal)
+        self.network = model.build(form, objective.head(form, 16, "mean")).to(device)
+        prepare(self.network, self.stage, device)
+        self.optimizer = self.stage.optim.build(self.network, mixer.slow())
+        self.running, self.sums = torch.zeros(2, device=device), {}
+
+    def step(self, batches):
+        """Everything that a step does but its log; return the gradients."""
+        objective, device = self.stage.objective, self.running.device
+        targets = objective.make_targets(batches.batch(0), self.form, generator("ask")).to(device)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, more = backward(self.network, self.stage, self.form, targets)
+        gradients = [p.grad.clone() for p in self.network.parameters() if p.grad is not None]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        self.running[0] += loss
+        accumulate_sums(self.sums, more)
+        return gradients
+
+
+def stepped(mixer, objective, device, form=TOKENS, **how):
+    """Gradients of a first step, and what a second one does: the first may lay out patterns."""
+    device, split = torch.device(device), data(form)
+    training = Training(mixer, objective, device, form, **how)
+    source = torch.device("cpu") if objective.reads_inputs else device
+    batches = PrefetchLoader(split, BatchSampler(split.longest, 4, 0), source)
+    with contextlib.closing(batches):
+        gradients = training.step(batches)
+        with watch() as found:
+            if device.type == "cuda":
+                training.step(batches)
+    return torch.cat([gradient.cpu().flatten() for gradient in gradients]), found
+
+
+@pytest.mark.parametrize("precision", CLOSE)
+@pytest.mark.parametrize("name", MIXERS)
+def test_a_step_has_the_gradient_of_the_cpu_and_waits_for_nothing(name, precision):
+    there, found = stepped(*asked(name), "cuda", precision=precision)
+    here, _ = stepped(*asked(name), "cpu", precision=precision)
+    assert apart(there, here) < CLOSE[precision]
+    assert found.kernels and not found.waits
+
+
+VALUES = replace(TOKENS, signal=Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)))
+OBJECTIVES = {
+    name: (objective(), VALUES if name in ("spans", "diffusion") else TOKENS)
+    for name in names("objectives")
+    if issubclass(objective := find("objectives", name), Denoise)
+}
+
+
+@pytest.mark.parametrize(
+    ("objective", "form"),
+    [
+        *OBJECTIVES.values(),
+        (Joint(Classify(), NgramStatistics()), TOKENS),
+        (Augmented(Classify(), NoisySignals()), VALUES),
+        (Augmented(Classify(), DroppedSymbols(0, 0.5)), TOKENS),
+        (Augmented(Classify(), ShuffledOperands(98, 99)), replace(TOKENS, signal=Tokens(100))),
+        (Classify(weights=(1.0, 2.0), smoothing=0.1), VALUES),
+    ],
+    ids=str,
+)
+def test_every_objective_and_augmentation_waits_for_nothing(objective, form):
+    for how in ({}, {"grad_accumulation": 2, "activation_checkpointing": True}):
+        there, found = stepped(Attention(), objective, "cuda", form, **how)
+        here, _ = stepped(Attention(), objective, "cpu", form, **how)
+        assert apart(there, here) < CLOSE["fp32"]
+        assert found.kernels and not found.waits
+
+
+def test_waiting_and_mixing_devices_would_be_noticed():
+    x = torch.randn(3, device="cuda")
+    waits = [
+        *(lambda: x.sum().item(), lambda: x[x > 0], x.tolist, (x > 0).nonzero, lambda: bool(x.any()), x.cpu),
+        *(lambda: torch.randn(2).to("cuda"), lambda: x.new_tensor([1.0])),
+        *(lambda: torch.tensor([1.0], device="cuda"), lambda: torch.linalg.solve(x.diag(), x)),
+        *(lambda: x.copy_(torch.randn(3)), lambda: x[torch.tensor([0, 1])]),
+    ]
+    for wait in waits:
+        with watch() as found:
+            wait()
+        assert found.waits
+    with watch() as found:
+        torch.randn(2).to("cuda", non_blocking=True)
+        _ = x + 1.0 + torch.tensor(2.0)
+    assert not found.waits
+    with pytest.raises(RuntimeError, match="all tensors to be on the same device"):
+        x + torch.randn(3)
+    with pytest.raises(TypeError, match="can't convert cuda:0"):
+        x.numpy()
