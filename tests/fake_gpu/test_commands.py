@@ -4,18 +4,29 @@ import contextlib
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from fake_gpu.emulation import watch
 
+import toys
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
-from selfpretrain.mixers.common.pairs import supports_flex
+from selfpretrain.errors import Interrupted
+from selfpretrain.mixers.common import pairs
+from selfpretrain.objectives.base import Denoise
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.augmented import Augmented
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.registry import find, name_of, names
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace, run_context
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.trainer import Trainer
-
-SMOKE = ("--seeds", "1", "--scale", "smoke", "--device", "cuda", "--jobs", "1", "-q")
 
 
 @pytest.fixture
@@ -33,54 +44,68 @@ def steps(monkeypatch):
     return waits
 
 
-def compare(runs, *settings):
-    return app.run(["compare", *settings, *SMOKE, "--runs", str(runs)])
+def waited(steps):
+    return {name: n for _, waits in steps for name, n in waits.items()}
 
 
-def results(runs):
-    """Scores, predictions and weights of all stages."""
-    found = {}
-    for folder in sorted((runs / "stages").iterdir()):
-        content = json.loads((folder / "result.json").read_text())
-        files = {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
-        found[folder.name] = content["scores"], content["steps"], files
-    return found
-
-
-@pytest.mark.parametrize(
-    ("task", "objective", "more"),
-    [
-        ("digits", "masked", ()),
-        ("digits", "spans", ("-s", "task.augment=true")),
-        ("digits", "diffusion", ()),
-        ("recall", "causal", ()),
-        ("stdlib", "replaced", ()),
-        ("stdlib", "ngram-statistics", ()),
-    ],
-)
-def test_compare_ends_and_its_steps_wait_for_nothing(task, objective, more, steps, tmp_path):
-    assert compare(tmp_path, "--task", task, "--mixers", "attention", "--objective", objective, *more) == 0
-    assert len(steps) > 10 and {name: n for _, waits in steps for name, n in waits.items()} == {}
+@pytest.mark.parametrize(("task", "objective"), [("digits", "masked"), ("stdlib", "ngram-statistics")])
+def test_compare_ends_and_its_steps_wait_for_nothing(task, objective, steps, tmp_path):
+    command = ["compare", "--task", task, "--mixers", "attention", "--objective", objective]
+    smoke = ["--seeds", "1", "--scale", "smoke", "--device", "cuda", "--jobs", "1", "-q"]
+    assert app.run([*command, *smoke, "--runs", str(tmp_path)]) == 0
+    assert len(steps) > 10 and waited(steps) == {}
     recipes = [json.loads(path.read_text()) for path in tmp_path.glob("stages/*/recipe.json")]
     assert {stage["precision"] for recipe in recipes for stage in recipe["stages"]} == {"bf16"}
 
 
-def test_a_command_that_a_signal_stops_resumes_to_the_same_bits(steps, tmp_path, monkeypatch):
-    command = ("--task", "digits", "--mixers", "s4d", "-s", "model.dropout=0.1")
-    assert compare(tmp_path / "whole", *command) == 0
-    counted, step = len(steps), Trainer._step
+def recipe(objective, mixer="attention", **stage):
+    """Pretraining, then a classifier of augmented sequences."""
+    values = {"signal": "values"} if name_of(objective) in ("spans", "diffusion") else {}
+    first = Stage(objective, Budget(steps=6), evals=2, precision="bf16", **stage)
+    then = replace(first, objective=Augmented(Classify(), toys.Reversal()))
+    model = Model(find("mixers", mixer)(), 16, 1, dropout=0.1, causal=objective.needs_causal)
+    return Recipe(toys.Majority(**values), model, (first, then))
+
+
+def trained(made, runs):
+    """Train as a command would, which signals stop."""
+    with run_context(Workspace(runs, "cuda", quiet=True)) as here:
+        return run(made, here)
+
+
+DENOISING = [name for name in names("objectives") if issubclass(find("objectives", name), Denoise)]
+
+
+@pytest.mark.parametrize("name", DENOISING)
+def test_stages_of_every_objective_end_and_wait_for_nothing(name, steps, tmp_path):
+    folder = trained(recipe(find("objectives", name)()), tmp_path)
+    assert RunDir(folder).read("result.json")["scores"]["test"]
+    assert len(steps) == 12
+    assert waited(steps[:6]) == {}
+
+
+@pytest.mark.parametrize("mixer", ["attention", "s4"])
+def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_path, monkeypatch):
+    made, step = recipe(Masked(), mixer), Trainer._step
 
     def interrupted(self):
         step(self)
-        if len(steps) == counted + 7:
+        if len(steps) in (3, 9):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Trainer, "_step", interrupted)
-    assert compare(tmp_path / "cut", *command) != 0
-    assert len(steps) == counted + 7 and list(tmp_path.glob("cut/stages/*/checkpoint.safetensors"))
-    assert compare(tmp_path / "cut", *command) == 0
-    assert len(steps) == 2 * counted
-    assert results(tmp_path / "cut") == results(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", interrupted)
+        for _ in range(2):
+            with pytest.raises(Interrupted):
+                trained(made, tmp_path / "cut")
+    assert len(steps) == 9
+    folders = [trained(made, tmp_path / name) for name in ("cut", "whole")]
+    assert len(steps) == 12 + 12
+    weights = [RunDir(folder).load("weights.safetensors")[0] for folder in folders]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(x, weights[1][key]) for key, x in weights[0].items())
+    scores = [RunDir(folder).read("result.json")["scores"] for folder in folders]
+    assert scores[0] == scores[1]
 
 
 def test_an_estimator_fits_predicts_and_is_saved(steps, tmp_path):
@@ -101,8 +126,8 @@ def test_flex_attention_needs_triton_and_a_compiler_for_it(compiler, monkeypatch
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if compiler else None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     q = torch.zeros(1, 1, 2048, 16, device="cuda")
-    supports_flex.__globals__["_triton_compiles"].cache_clear()
+    pairs._triton_compiles.cache_clear()
     with pytest.warns(UserWarning, match="install gcc") if not compiler else contextlib.nullcontext():
-        assert supports_flex(q) == compiler
-    assert supports_flex(q) == compiler, "warned once"
-    supports_flex.__globals__["_triton_compiles"].cache_clear()
+        assert pairs.supports_flex(q) == compiler
+    assert pairs.supports_flex(q) == compiler, "warned once"
+    pairs._triton_compiles.cache_clear()

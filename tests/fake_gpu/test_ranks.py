@@ -14,8 +14,8 @@ USED = 9 << 20
 """Bytes that the emulated GPU says a batch takes."""
 
 
-@pytest.mark.parametrize("free", [(4, 6), (6, 4), (4, 4)])
-def test_ranks_with_unequal_memory_score_every_example_once(free, tmp_path):
+def test_ranks_with_unequal_memory_score_every_example_once(tmp_path):
+    free = (4, 6)
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     running = [
         subprocess.Popen(
