@@ -65,6 +65,9 @@ test: $(VENV)/.test  ## run the tests
 torture: $(VENV)/.test  ## kill, refuse and harm everything, for up to half an hour; ends with a table
 	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_torture.py
 
+fake-gpu: $(VENV)/.test  ## run networks, commands and ranks on an emulated GPU; needs g++ and a CPU build of PyTorch
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/fake_gpu
+
 test-machines: $(VENV)/.test  ## run the numeric tests and a smoke demo as other machines would; ends with a table
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX)) $(BIN)/python tools/machines.py --workers $(WORKERS) $(LANES)
 

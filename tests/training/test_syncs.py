@@ -22,11 +22,14 @@ from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Classes, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.common.pairs import Pairs
+from selfpretrain.objectives.base import Denoise, Objective
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.regress import Regress
+from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, Pictures, ShuffledOperands
 from selfpretrain.training.evaluate import larger_batch_size
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
@@ -35,12 +38,19 @@ from selfpretrain.training.step import accumulate_sums, backward
 META = torch.device("meta")
 LENGTH = 136
 """More than a block of sparse patterns, and than a chunk of recurrences."""
+DENOISING = [
+    kind()
+    for name in registry.names("objectives")
+    if issubclass(kind := registry.find("objectives", name), Denoise)
+]
 STEPWISE = ("exprnn", "gru", "lipschitz", "lstm", "slstm")
 """Mixers that go position by position, so that a few show all that a step does."""
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 TOKENS = SequenceSpec(Tokens(16), LENGTH, Classes(("no", "yes")))
 VALUES = SequenceSpec(Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)), LENGTH, Reals())
 CONSTANTS = {torch.tensor, torch.as_tensor, torch.Tensor.new_tensor}
+CHECKED = {torch.linalg.solve, torch.linalg.inv, torch.linalg.cholesky, torch.linalg.eigh, torch.linalg.svd}
+"""Functions that ask the device whether they succeeded; without numbers, they do not."""
 
 
 class Copies(TorchDispatchMode):
@@ -61,7 +71,7 @@ class Copies(TorchDispatchMode):
 
 
 class Constants(TorchFunctionMode):
-    """Numbers of Python that are made into tensors on the device: each is a copy."""
+    """Numbers of Python that are made into tensors on the device, and error codes: each is a copy."""
 
     def __init__(self, found):
         super().__init__()
@@ -71,6 +81,8 @@ class Constants(TorchFunctionMode):
         labels = function(*args, **(kwargs or {}))
         if function in CONSTANTS and labels.device == META:
             self.found.append(f"{function.__name__} of {args}")
+        if function in CHECKED and args[0].device == META:
+            self.found.append(f"error code of {function.__name__}")
         return labels
 
 
@@ -113,11 +125,12 @@ def step(mixer, objective, form, found, even=False, **how):
     network = network.to(META)
     network.activation_checkpointing = stage.activation_checkpointing
     optimizer = stage.optim.build(network, mixer.slow())
-    batches = PrefetchLoader(data, BatchSampler(data.longest, 4, 0), META)
+    source = torch.device("cpu") if objective.reads_inputs else META
+    batches = PrefetchLoader(data, BatchSampler(data.longest, 4, 0), source)
     running, sums = torch.zeros(2, device=META), {}
     with Copies(found), Constants(found):
         optimizer.zero_grad(set_to_none=True)
-        targets = objective.make_targets(batches.batch(0), form, generator("ask"))
+        targets = objective.make_targets(batches.batch(0), form, generator("ask")).to(META)
         loss, more = backward(network, stage, form, targets)
         running[0] += loss
         accumulate_sums(sums, more)
@@ -168,8 +181,13 @@ def test_no_step_waits_for_the_device(name, objective, seen):
         (Joint(Classify(), Masked(0.3)), TOKENS, {}),
         (Classify(), TOKENS, {"grad_accumulation": 2}),
         (Masked(0.3), TOKENS, {"grad_accumulation": 2, "activation_checkpointing": True}),
+        (Augmented(Classify(), NoisySignals()), replace(VALUES, target=TOKENS.target), {}),
+        (Augmented(Classify(), DroppedSymbols(0, 0.5)), TOKENS, {}),
+        (Augmented(Classify(), Pictures(("transpose",), 1)), replace(TOKENS, length=144), {}),
+        (Augmented(Classify(), ShuffledOperands(98, 99)), replace(TOKENS, signal=Tokens(100)), {}),
+        *((each, TOKENS if each.needs_tokens else VALUES, {}) for each in DENOISING),
     ],
-    ids=["values", "regress", "weights", "joint", "parts", "again"],
+    ids=lambda x: type(x).__name__ if isinstance(x, Objective) else "",
 )
 def test_no_step_waits_whatever_is_asked(objective, form, how, seen):
     for even in (True, False):
@@ -196,7 +214,9 @@ def test_waiting_would_be_noticed(seen):
         x.new_tensor([1.0])
         torch.tensor([1.0], device=META)
         torch.tensor([1.0])
-    assert len(seen) == 4
+        torch.linalg.solve(x.diag(), x)
+        torch.linalg.solve_ex(x.diag(), x)
+    assert len(seen) == 5
 
 
 def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
