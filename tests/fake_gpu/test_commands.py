@@ -111,7 +111,8 @@ def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_pa
 def test_an_estimator_fits_predicts_and_is_saved(steps, tmp_path):
     X = np.random.default_rng(0).random((80, 30), dtype=np.float32)
     y = (X.mean(1) > 0.5).astype(int)
-    model = SequenceClassifier(device="cuda", epochs=2, pretrain_epochs=1).fit(X, y)
+    quick = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1, "model": "network"}
+    model = SequenceClassifier(device="cuda", **quick).fit(X, y)
     assert [waits for _, waits in steps if waits] == []
     shares = model.predict_proba(X)
     assert shares.shape == (80, 2) and np.isfinite(shares).all()
