@@ -10,6 +10,7 @@ import torch
 
 from selfpretrain.runner.executors.processes import _start_worker, visible_devices
 from selfpretrain.runner.workspace import Workspace, _workers
+from selfpretrain.system.hardware import free_gpu_memory
 
 
 def seen(barrier):
@@ -48,3 +49,18 @@ def test_processes_see_theirs_and_no_other():
             2, context, _start_worker, (context.Queue(), context.Event(), places)
         ) as pool:
             assert sorted(pool.map(seen, [barrier] * 2)) == ["3", "5"]
+
+
+def free(_):
+    torch.cuda.mem_get_info = lambda *_: (80, 100)
+    return free_gpu_memory("cuda")
+
+
+@pytest.mark.parametrize(("stages", "part"), [(1, 80), (4, 20)])
+def test_stages_on_one_gpu_share_its_free_memory(stages, part):
+    context = multiprocessing.get_context("fork")
+    places = context.Queue()
+    places.put("0")
+    arguments = (context.Queue(), context.Event(), places, stages)
+    with ProcessPoolExecutor(1, context, _start_worker, arguments) as pool:
+        assert list(pool.map(free, [None])) == [part]
