@@ -1,5 +1,6 @@
 """Wide tables, one row per sequence: finds the sequence and label columns and parses their cells."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
+from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
 from .source import MISSING, Part, Signal, Source, check_column, is_list, lists_of, word_lists, words
 from .tables import Table
@@ -19,8 +21,6 @@ NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")
 """Names of columns that only number the rows."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
-NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-"""Regular expression of a number."""
 FORMS = {
     "text": "as bytes of UTF-8",
     "lists": "lists",
@@ -42,12 +42,21 @@ class TableSource(Source):
     options: ImportOptions = field(kw_only=True)
     sequence: list[str] = field(default_factory=list)
     form: str = ""  # one of ``FORMS``
+    decimal: Sign = "."
     labels: list[str] = field(default_factory=list)  # columns; several if each is 0/1 for one label
 
     @property
     def _others(self) -> dict[str, str]:
         """Columns of groups and splits."""
         return {role: column for role, column in self.options.roles.items() if role != "label"}
+
+    def name(self, row: int) -> str:
+        """Return how messages name a row: by its line in a text file."""
+        return self.table.name(row)
+
+    def notes(self) -> list[str]:
+        """Return notes on changed labels and names, and on lines that are no rows."""
+        return [*super().notes(), *self.table.notes()]
 
     def parts(self) -> Iterator[Part]:
         """Yield the rows of the table, in parts."""
@@ -94,7 +103,7 @@ class TableSource(Source):
         if self.form == "text":
             return read_text(batch[self.sequence[0]])
         if self.form == "wide":
-            numbers = [read_numbers(batch[column], where, column) for column in self.sequence]
+            numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
             return np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
         read = read_lists if self.form == "lists" else read_written
         channels = [read(batch[column], where, column) for column in self.sequence]
@@ -108,7 +117,7 @@ class TableSource(Source):
         cells = batch[self.labels[0]]
         if is_list(cells.type):
             return word_lists(cells, self.changed)
-        labels = words(cells, self.changed)
+        labels = label_words(cells, self.options, self.decimal, where, self.changed)
         names = self.table.class_names(self.options.label)
         return _named_classes(labels, names, where) if names else labels
 
@@ -130,19 +139,28 @@ def table_source(table: Table, options: ImportOptions) -> TableSource:
     described = [*labels, *(column for role, column in options.roles.items() if role != "label")]
     others = [column for column in table.columns if column not in described]
     candidates = matching(options.sequence, table.columns) if options.sequence else others
-    batch = next(table.batches(candidates), None) if candidates else None
+    batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
         raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(described)}")
     sample = {column: batch[column] for column in candidates}
+    decimal = decimal_sign(batch.columns, table.separator)
+    if decimal != ".":  # a cell with a comma is one number then, not two in a list
+        sample = {name: _without_commas(column) for name, column in sample.items()}
     form, sequence = _form(sample, options, candidates)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(others)}")
-    kind = _kind(sample, form, sequence, options)
+    if form == "written" and decimal != "." and has_commas(batch[sequence[0]]):
+        raise DataError(
+            f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
+            f"or write lists with spaces"
+        )
+    kind = _kind(sample, form, sequence, options, table.name)
     vocab = 256 if form == "text" else 0
     source = TableSource(
         kind, vocab, table.n_rows, table=table, options=options, sequence=sequence, form=form
     )
     source.labels = labels
+    source.decimal = decimal
     shown = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
     unused = [column for column in others if column not in sequence]
     source.facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
@@ -277,7 +295,9 @@ _TESTS = {
 }
 
 
-def _kind(sample: dict[str, pa.Array], form: str, sequence: list[str], options: ImportOptions) -> Signal:
+def _kind(
+    sample: dict[str, pa.Array], form: str, sequence: list[str], options: ImportOptions, where: Where
+) -> Signal:
     """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
     if form == "text":
         return "tokens"
@@ -288,7 +308,7 @@ def _kind(sample: dict[str, pa.Array], form: str, sequence: list[str], options: 
     if form == "wide" or len(sequence) > 1:
         return "values"
     read = read_lists if form == "lists" else read_written
-    flat = read(sample[sequence[0]], lambda row: f"row {row + 1}", sequence[0])[0]
+    flat = read(sample[sequence[0]], where, sequence[0])[0]
     if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
         return "values"
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"
@@ -313,6 +333,26 @@ def _named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array
         label = labels[int(beyond[0])].as_py()
         raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {len(names)} classes")
     return pc.take(pa.array(names, pa.large_string()), pc.if_else(pc.less(numbers, 0), None, numbers))
+
+
+def label_words(
+    cells: pa.Array, options: ImportOptions, decimal: Sign, where: Where, changed: dict[str, str]
+) -> pa.Array:
+    """Return labels as strings, see ``words``; decimal commas of numbers become points.
+
+    Raises:
+        DataError: if labels look like numbers with a decimal comma and may be something else.
+    """
+    if options.target in ("auto", "reals") and has_commas(cells):
+        if decimal == ",":
+            cells = with_points(cells)
+        elif options.target == "auto":
+            row = int(pc.match_substring(cells, ",").fill_null(False).to_numpy(zero_copy_only=False).argmax())
+            raise DataError(
+                f"{where(row)}: label {cells[row].as_py()[:40]!r} may be a number with a decimal comma; "
+                f"write decimals with a point, or give --target classes, sets or positions"
+            )
+    return words(cells, changed)
 
 
 def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa.Array:
@@ -372,13 +412,26 @@ def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
 
 
 def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Parse numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3"."""
+    """Parse numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3".
+
+    Raises:
+        DataError: naming the first cell with something else, or with "0,5 0,7", whose commas are unclear.
+    """
+    mixed = pc.and_(
+        pc.match_substring_regex(array, r"\d,\d"), pc.match_substring_regex(array, r"\d(\s*;|\s+[-+.\d])")
+    )
+    if pc.any(mixed).as_py():
+        row = int(mixed.fill_null(False).to_numpy(zero_copy_only=False).argmax())
+        raise DataError(
+            f"{where(row)}: column {column!r} holds {array[row].as_py()[:40]!r}; separate numbers by commas "
+            f"or by spaces, and write decimals with a point"
+        )
     bare = pc.utf8_trim_whitespace(pc.replace_substring_regex(array, r"[\[\](),;\s]+", " "))
     split = pc.utf8_split_whitespace(pc.if_else(pc.equal(bare, ""), None, bare))
     return read_lists(split, where, column)
 
 
-def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
+def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = ".") -> np.ndarray:
     """Parse numbers; missing ones are NaN.
 
     Raises:
@@ -386,6 +439,9 @@ def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
     """
     if is_text(array.type):
         text = pc.utf8_trim_whitespace(array)
+        if decimal == ",":
+            _refuse_points(text, where, column)
+            text = with_points(text)
         text = pc.if_else(pc.is_in(text, pa.array(MISSING, text.type)), None, text)
         try:
             array = text.cast(pa.float64())
@@ -396,6 +452,22 @@ def read_numbers(array: pa.Array, where: Where, column: str) -> np.ndarray:
     if not is_number(array.type):
         raise DataError(f"column {column!r} holds {array.type}, not numbers")
     return array.to_numpy(zero_copy_only=False)
+
+
+def _refuse_points(cells: pa.Array, where: Where, column: str) -> None:
+    """Refuse a point in a table with decimal commas, where it may separate thousands."""
+    points = pc.match_substring(cells, ".").fill_null(False).to_numpy(zero_copy_only=False)
+    if points.any():
+        row = int(points.argmax())
+        raise DataError(
+            f"{where(row)}: column {column!r} holds {cells[row].as_py()[:40]!r}, but other numbers of the "
+            f"table have a decimal comma; write all decimals with a point"
+        )
+
+
+def _without_commas(array: pa.Array) -> pa.Array:
+    """Return a column whose numbers have commas without these, so that none looks like a list."""
+    return pc.replace_substring(array, ",", "") if has_commas(array) else array
 
 
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:
@@ -425,8 +497,7 @@ def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
         try:
             float(cell or 0)
         except ValueError:
-            hint = (
-                "; write decimals with a point" if str(cell).replace(",", "", 1).lstrip("-").isdigit() else ""
-            )
+            comma = re.fullmatch(r"[-+]?\d+([,.]\d+)+([eE][-+]?\d+)?", str(cell))
+            hint = "; write decimals with a point, and lists with spaces" if comma else ""
             return f"{where(i)}: column {column!r} holds {str(cell)[:40]!r}, not a number{hint}"
     return f"column {column!r} holds something that is not a number"

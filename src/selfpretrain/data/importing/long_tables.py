@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import report_progress
-from .columns import facts_of, is_text, matching, read_numbers, with_label
+from .columns import Where, facts_of, is_text, label_words, matching, read_numbers, with_label
+from .numerals import Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
 from .source import Part, Signal, Source, check_column, lists_of, positions, words
 from .tables import Table
@@ -19,6 +20,7 @@ from .tables import Table
 class LongSource(Source):
     """A long table, sorted in memory: the columns that are used must fit there."""
 
+    table: Table = field(kw_only=True)
     part: Part = field(kw_only=True)  # all sequences, in the order of their ids
     ids: list[str] = field(kw_only=True)  # of the sequences
     values: list[str] = field(kw_only=True)  # columns
@@ -33,6 +35,10 @@ class LongSource(Source):
     def name(self, row: int) -> str:
         """Return the id of a sequence."""
         return f"id {self.ids[row]!r}"
+
+    def notes(self) -> list[str]:
+        """Return notes on changed labels and names, and on lines that are no rows."""
+        return [*super().notes(), *self.table.notes()]
 
     def spot(self, position: int, channel: int) -> str:
         """Return column and position."""
@@ -81,10 +87,17 @@ def long_source(
     rows = rows.take(order)
     starts = _starts(rows)
     cells = {column: rows[f"value {column}"].combine_chunks() for column in values}
-    flat, kind, events = _flat(cells, order.to_numpy(), options, events)
+
+    def where(i: int) -> str:
+        return table.name(order[i].as_py())
+
+    columns = {role: rows[role].combine_chunks() for role in options.roles}
+    decimal = decimal_sign([*cells.values(), *columns.values()], table.separator)
+    if "label" in columns:
+        columns["label"] = label_words(columns["label"], options, decimal, where, changed)
+    flat, kind, events = _flat(cells, where, options, events, decimal)
     names = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(flat))
-    columns = {role: rows[role].combine_chunks() for role in options.roles}
     for role, each in columns.items():
         if role == "label" and options.target == "positions":
             columns[role] = lists_of(each, lengths)
@@ -97,6 +110,7 @@ def long_source(
         len(events),
         len(names),
         facts,
+        table=table,
         part=part,
         ids=names,
         values=values,
@@ -153,7 +167,9 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     for batch in table.batches(used):
         ids = words(batch[options.id], changed)
         if ids.null_count:
-            raise DataError(f"row {n_rows + _first_null(ids)}: {options.id} is empty; every row needs one")
+            raise DataError(
+                f"{table.name(n_rows + _first_null(ids))}: {options.id} is empty; every row needs one"
+            )
         columns = {"id": ids, "time": batch[options.time]}
         columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
         columns |= {f"value {column}": batch[column] for column in values}
@@ -163,15 +179,15 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     if not n_rows:
         raise DataError(f"{table.path.name} has no rows")
     rows = pa.concat_tables(parts, promote_options="permissive")
-    return rows.set_column(1, "time", _times(rows["time"].combine_chunks(), options.time))
+    return rows.set_column(1, "time", _times(rows["time"].combine_chunks(), options.time, table))
 
 
 def _first_null(array: pa.Array) -> int:
-    """Return the number of the first null, counted from 1."""
-    return int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False))) + 1
+    """Return the number of the first null."""
+    return int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
 
 
-def _times(array: pa.Array, column: str) -> pa.Array:
+def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     """Return times as they are or, of text, as integers, floats or timestamps.
 
     Raises:
@@ -179,9 +195,11 @@ def _times(array: pa.Array, column: str) -> pa.Array:
     """
     times = words(array) if is_text(array.type) else array
     if times.null_count:
-        raise DataError(f"row {_first_null(times)}: {column} is empty; every row needs one")
+        raise DataError(f"{table.name(_first_null(times))}: {column} is empty; every row needs one")
     if not is_text(array.type):
         return times
+    if decimal_sign([times], table.separator) == ",":
+        times = with_points(times)
     for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in this order no digit is lost
         try:
             return times.cast(kind)
@@ -191,28 +209,25 @@ def _times(array: pa.Array, column: str) -> pa.Array:
 
 
 def _flat(
-    cells: dict[str, pa.Array], order: np.ndarray, options: ImportOptions, events: list[str] | None
+    cells: dict[str, pa.Array], where: Where, options: ImportOptions, events: list[str] | None, decimal: Sign
 ) -> tuple[np.ndarray, Signal, list[str]]:
     """Return values of all channels, or numbers of named events; with their kind and the names of events.
 
     Args:
         cells: (T,) by column.
-        order: (T,) rows of the table that the cells are from.
+        where: returns how messages name the row of the table that a cell is from.
         events: see ``long_source``.
     """
-
-    def where(i: int) -> str:
-        return f"row {order[i] + 1}"
-
     column, only = next(iter(cells.items()))
-    if events is None and len(cells) == 1 and is_text(only.type) and options.kind != "values":
+    may_be_words = is_text(only.type) and not has_commas(only)
+    if events is None and len(cells) == 1 and may_be_words and options.kind != "values":
         try:
-            read_numbers(only, where, column)
+            read_numbers(only, where, column, decimal)
         except DataError:
             events = sorted(words(only).drop_null().unique().to_pylist())
     if events:
         return _event_numbers(only, column, events), "tokens", events
-    flat = np.stack([read_numbers(array, where, column) for column, array in cells.items()], axis=1)
+    flat = np.stack([read_numbers(cell, where, name, decimal) for name, cell in cells.items()], axis=1)
     return (flat[:, 0], "tokens", []) if options.kind == "tokens" else (flat, "values", [])
 
 

@@ -3,21 +3,17 @@
 Datasets of the Hugging Face hub are read through the library ``datasets`` (extra ``hf``).
 """
 
-import codecs
-import csv
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from ...errors import DataError, join_names
@@ -25,13 +21,15 @@ from ..download import connection_problem
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
 from .source import check_column, lines, readable
+from .text_rows import Places, Row, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20
-"""Bytes read at a time; also the maximum length of a row of a CSV file."""
+"""Bytes or letters read at a time."""
 ROWS = 1024
 """Rows read at a time if their size is unknown."""
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a letter of UTF-16, which is no letter alone; or a byte that is not of the encoding of a file."""
 
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Yields all rows of the given columns, some at a time."""
@@ -51,6 +49,8 @@ class Table:
     metadata: Mapping[bytes, bytes] = field(default_factory=dict)  # of the Arrow schema
     has_split: bool = False  # whether the column ``split`` is derived from the names of files or folders
     undecided: str = ""  # why the division that these names give cannot be kept
+    separator: str = ""  # of the columns of a text file
+    places: Places | None = None  # of the rows of a text file
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield all rows of some columns, in batches.
@@ -60,6 +60,14 @@ class Table:
         """
         with readable(self.path.name, _explain):
             yield from self.read(list(dict.fromkeys(columns)))
+
+    def name(self, row: int) -> str:
+        """Return how messages name a row that has been read: by its line, if it has one."""
+        return self.places.name(row) if self.places else f"row {row + 1}"
+
+    def notes(self) -> list[str]:
+        """Return a note if a text file has not as many rows as lines."""
+        return self.places.notes() if self.places else []
 
     def class_names(self, column: str) -> list[str]:
         """Return the class names of a column from the metadata of Hugging Face, or []."""
@@ -92,79 +100,69 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
             return _parquet(path)
         if suffix in (".arrow", ".feather"):
             return _arrow(path)
-        return _arff(path, encoding) if suffix == ".arff" else _csv(path, encoding, header)
-
-
-def _csv(path: Path, encoding: str, header: bool) -> Table:
-    """Open a text file with a separator; cells are read as strings, so that errors can quote them."""
-    code = encoding or _encoding(path)
-    with _text(path, code) as file:
-        start = next((line for line in iter(lambda: file.readline(BATCH), "") if line.strip()), "")
-    separator = max(SEPARATORS, key=re.sub(r'"[^"]*"', "", start).count)
-    with _text(path, code) as file:
-        rows = csv.reader(iter(lambda: file.readline(BATCH), ""), delimiter=separator)
-        names = next((row for row in rows if row), [])
-    if not names:
-        raise DataError(f"{path.name} is empty; its first row must name the columns")
-    if not header:
-        names = [f"c{i}" for i in range(1, len(names) + 1)]
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise DataError(
-            f"{path.name} has two columns called {name[:40]!r}; rename one, or give --no-header if the first "
-            f"row is data"
+        return _of_text(
+            path, arff_rows(path, encoding) if suffix == ".arff" else csv_rows(path, encoding, header)
         )
-    options = arrow_csv.ReadOptions(
-        use_threads=False, block_size=BATCH, encoding=code, column_names=None if header else names
-    )
-    return Table(
-        path, names, _rows_of_text(path, options, separator, '"'), f"{SEPARATORS[separator]}, {code}"
-    )
 
 
-def _arff(path: Path, encoding: str) -> Table:
-    """Open an ARFF file of Weka: @attribute lines name the columns, rows follow @data."""
-    code = encoding or _encoding(path)
-    names: list[str] = []
-    with _text(path, code) as file:
-        for number, line in lines(file, path.name):
-            word, _, rest = line.strip().partition(" ")
-            if word.lower() == "@data" and names:
-                break
-            if word.lower() != "@attribute":
-                continue
-            if rest.strip().lower().endswith("relational"):
-                raise DataError(
-                    f"{path.name}, line {number}: relational attributes are not read; most such data come as "
-                    f".ts files, too"
-                )
-            quoted = re.match(r"""\s*(?:'([^']*)'|"([^"]*)"|(\S+))""", rest)
-            names.append(next(filter(None, quoted.groups()), "") if quoted else "")
-        else:
-            raise DataError(f"{path.name} has no @attribute or no @data line; is it an ARFF file?")
-    options = arrow_csv.ReadOptions(
-        use_threads=False, block_size=BATCH, encoding=code, column_names=names, skip_rows=number
-    )
-    return Table(path, names, _rows_of_text(path, options, ",", "'"), "ARFF")
+def _of_text(path: Path, rows: TextRows) -> Table:
+    """Return the table in a text file; cells are strings, so that errors can quote them."""
+    places = Places(path.name)
+    order = {name: i for i, name in enumerate(rows.names)}
 
-
-def _rows_of_text(path: Path, options: arrow_csv.ReadOptions, separator: str, quote: str) -> Read:
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True, quote_char=quote)
-        cells = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.large_string()),
-            include_columns=columns,
-            strings_can_be_null=False,
-        )
-        yield from arrow_csv.open_csv(path, options, parsing, cells)
+        places.clear()
+        for some in _pieces(rows.read()):
+            first = len(places.lines)
+            places.add(some)
+            for i, row in enumerate(some):
+                if len(row.cells) != len(order):
+                    raise DataError(
+                        f"{places.name(first + i)}: {len(row.cells)} cells where the header has "
+                        f"{len(order)}; is a quote or separator missing?"
+                    )
+            arrays = [
+                _text_array([row.cells[order[name]] for row in some], name, first, places) for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    return read
+    return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
+
+
+def _pieces(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Yield rows in pieces of about ``BATCH`` letters."""
+    some: list[Row] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += sum(map(len, row.cells)) + len(row.cells)
+        if size >= BATCH:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _text_array(cells: list[str], name: str, first: int, places: Places) -> pa.Array:
+    """Return cells of the rows from ``first`` on as an array.
+
+    Raises:
+        DataError: naming the first cell with bytes that are not of the encoding.
+    """
+    try:
+        return pa.array(cells, pa.large_string())
+    except UnicodeEncodeError as error:
+        row = next(i for i, cell in enumerate(cells) if SURROGATE.search(cell))
+        raise DataError(
+            f"{places.name(first + row)}, column {name!r}: this is not UTF-8; give --encoding, e.g. latin-1"
+        ) from error
 
 
 def _json_lines(path: Path) -> Table:
     """Open a file with one JSON object per line; the columns are the keys of the first 100."""
+    places = Places(path.name)
 
-    def objects() -> Iterator[dict[str, object]]:
+    def objects() -> Iterator[tuple[int, dict[str, object]]]:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in lines(file, path.name):
                 if not line.strip():
@@ -175,33 +173,44 @@ def _json_lines(path: Path) -> Table:
                     raise DataError(f"{path.name}, line {number}: this is no JSON ({error})") from error
                 if not isinstance(row, dict):
                     raise DataError(f"{path.name}, line {number}: this is no object with named columns")
-                yield row
+                yield number, row
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        places.clear()
         rest = objects()
-        first = 0
-        while rows := list(islice(rest, ROWS)):
-            arrays = [_json_column([row.get(name) for row in rows], name, first) for name in columns]
+        while some := list(islice(rest, ROWS)):
+            first = len(places.lines)
+            places.add([Row(number, number, []) for number, _ in some])
+            arrays = [
+                _json_column([row.get(name) for _, row in some], name, first, places) for name in columns
+            ]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
-            first += len(rows)
 
-    columns = list(dict.fromkeys(key for row in islice(objects(), 100) for key in row))
-    return Table(path, columns, read, path.suffix[1:])
+    columns = list(dict.fromkeys(key for _, row in islice(objects(), 100) for key in row))
+    return Table(path, columns, read, path.suffix[1:], places=places)
 
 
-def _json_column(values: list[object], name: str, first: int) -> pa.Array:
-    """Return values of JSON as an array, with the type that Arrow infers.
+def _json_column(values: list[object], name: str, first: int, places: Places) -> pa.Array:
+    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers.
 
     Raises:
-        DataError: naming the first row that differs in type from the first value.
+        DataError: naming the first row that differs in type from the first value, or has half of a letter.
     """
     try:
         return pa.array(values)
+    except UnicodeEncodeError as error:
+        found = (SURROGATE.search(json.dumps(value, ensure_ascii=False)) for value in values)
+        row, half = next((i, match[0]) for i, match in enumerate(found) if match)
+        raise DataError(
+            f"{places.name(first + row)}: column {name!r} holds {half!r}, half of a letter of UTF-16; write "
+            f"U+FFFD instead, or the whole letter"
+        ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         typical = next(value for value in values if value is not None)
         odd = next((i for i, value in enumerate(values) if not _fit(typical, value)), 0)
         raise DataError(
-            f"row {first + odd + 1}: column {name!r} holds {str(values[odd])[:40]!r}, other than rows before"
+            f"{places.name(first + odd)}: column {name!r} holds {str(values[odd])[:40]!r}, other than rows "
+            f"before"
         ) from error
 
 
@@ -296,6 +305,7 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
         first.metadata,
         has_split,
         undecided,
+        first.separator,
     )
 
 
@@ -305,34 +315,8 @@ def with_column(batch: pa.RecordBatch, name: str, value: str | None) -> pa.Recor
     return pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, name])
 
 
-def _text(path: Path, code: str) -> TextIO:
-    return path.open(encoding="utf-8-sig" if code == "utf-8" else code, errors="replace", newline="")
-
-
-def _encoding(path: Path) -> str:
-    """Return the encoding of a text file: UTF-16 by its mark, else UTF-8 if it can be that, else Latin-1."""
-    with path.open("rb") as file:
-        start = file.read(1 << 20)
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
-
-
 def _explain(complaint: str) -> str:
-    """Rewrite an error message of Arrow, which counts the header as row 1."""
-    row = re.search(r"Row #(\d+)", complaint)
-    where = f", row {int(row[1]) - 1}: " if row else ": "
-    if "invalid UTF8" in complaint:
-        return f"{where}this is not UTF-8; give --encoding, e.g. latin-1"
-    if counts := re.search(r"Expected (\d+) columns, got (\d+)", complaint):
-        return f"{where}{counts[2]} cells where the header has {counts[1]}; is a quote or separator missing?"
-    if "straddling" in complaint:
-        return f"{where}a row of more than {BATCH >> 20} MB, or a quote that is not closed"
-    return f"{where}it cannot be read ({complaint})"
+    return f": it cannot be read ({complaint})"
 
 
 def hub_table(name: str) -> Table:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...errors import DataError
 from . import TargetKind
-from .columns import NUMBER
+from .numerals import NUMBER
 from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 

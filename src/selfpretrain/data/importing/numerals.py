@@ -1,0 +1,64 @@
+"""Numbers as text: with a decimal point or, in files of many countries, a decimal comma."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .source import words
+
+NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+"""Regular expression of a number."""
+DECIMAL = r"[-+]?\d+,\d+([eE][-+]?\d+)?"
+"""Regular expression of a number with a decimal comma."""
+WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"
+"""Regular expression of a number without either."""
+THOUSANDS = r"[-+]?[1-9]\d{0,2}(,\d{3})+"
+"""Regular expression of a number whose commas may separate thousands."""
+
+NO_COMMAS = (";", "\t", " ")
+"""Separators of tables in which a comma belongs to a cell."""
+
+Sign = Literal[".", ",", "?"]
+"""Decimal sign of a table; "?": numbers hold commas, and what these mean is not clear."""
+
+
+def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
+    """Return the decimal sign of a table, from some rows of its columns.
+
+    "0,5" may also be a list of two numbers: that is not clear if several columns hold such cells in a table
+    whose columns are separated by commas, or by nothing. "1,234" may be 1234.
+
+    Args:
+        separator: of the columns; "" if the table is no text.
+    """
+    columns = [column for column in table if has_commas(column)]
+    if not columns or (separator not in NO_COMMAS and len(columns) < 2):
+        return "."
+    in_thousands = all(_share(column, f"{THOUSANDS}|{WHOLE}") == 1 for column in columns)
+    points = any(_share(column, NUMBER) == 1 > _share(column, WHOLE) for column in table)
+    return "?" if separator not in NO_COMMAS or in_thousands or points else ","
+
+
+def has_commas(array: pa.Array) -> bool:
+    """Return whether most cells are numbers, some with a comma, and none lists three numbers or more."""
+    if _share(array, f"{DECIMAL}|{THOUSANDS}|{WHOLE}") <= 0.5 or not _share(array, f"{DECIMAL}|{THOUSANDS}"):
+        return False
+    several = r"[-+]?\d+(,\d+){2,}"
+    return _share(array, several) == _share(array, f"{THOUSANDS},\\d{{3}}")
+
+
+def with_points(array: pa.Array) -> pa.Array:
+    """Return text in which decimal commas of numbers are points."""
+    bare = pc.utf8_trim_whitespace(array)
+    is_number = pc.match_substring_regex(bare, f"^{DECIMAL}$")
+    return pc.if_else(is_number, pc.replace_substring(bare, ",", "."), array)
+
+
+def _share(array: pa.Array, pattern: str) -> float:
+    """Return the share of known cells that match a pattern; 0 if cells are no text."""
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return 0.0
+    known = words(array).drop_null()
+    return pc.mean(pc.match_substring_regex(known, f"^({pattern})$").cast("int8")).as_py() or 0.0
