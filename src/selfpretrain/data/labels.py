@@ -46,6 +46,8 @@ SET_SEPARATORS = r"\s*[;|,]\s*"
 """Separators of the labels of a set in one cell."""
 POSITION_SEPARATORS = r"[;|,\s]+"
 """Separators of labels of positions; without any, every character is a label."""
+LETTERS = "; in text, a letter outside ASCII is 2 to 4 positions (bytes of UTF-8): repeat its label for each"
+"""Advice if there are not as many labels as positions."""
 
 
 # Encoded labels, however they were read.
@@ -194,9 +196,12 @@ class LabelColumn:
         wrong = (counts >= 0) & (counts != part.lengths)
         if self.target == "positions" and wrong.any():
             row = int(wrong.argmax())
+            ends = part.lengths.cumsum()
+            letters = part.flat[ends[row] - part.lengths[row] : ends[row]]
+            advice = LETTERS if letters.dtype == np.uint8 and letters.max(initial=0) > 127 else ""
             raise DataError(
                 f"{name(int(part.rows[row]))}: {counts[row]:,} labels for {part.lengths[row]:,} positions; "
-                f"there must be one for each"
+                f"there must be one for each{advice}"
             )
         return Part(part.flat, part.lengths, part.columns | {"label": labels}, part.rows)
 
@@ -435,7 +440,10 @@ def positions_of(
     labels: list[Any] = []
     for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
         if row is not None and len(row) != length and not (padded and len(row) > length):
-            raise DataError(f"row {i}: {len(row)} labels for {length} positions; there must be one for each")
+            advice = LETTERS if len(row) < length and all(len(str(label)) == 1 for label in row) else ""
+            raise DataError(
+                f"row {i}: {len(row)} labels for {length} positions; there must be one for each{advice}"
+            )
         labels += [None] * length if row is None else row[:length]
     if classes is None:
         codes, classes = classes_of(labels)

@@ -6,7 +6,7 @@ imported datasets are written to the first folder.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -56,15 +56,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path) -> Iterator[None]:
+def hold_lock(path: Path, stop: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Lock a file or folder against other processes that would create it, too; report when waiting.
+
+    Args:
+        stop: checked while waiting; ``lambda: True`` does not wait at all.
 
     Raises:
         DataError: if the folder of the lock cannot be written.
+        Taken: if asked to stop before the lock was free.
     """
     with explain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with files.hold_lock(path.with_name(f".{path.name}.lock"), explain=explain_errors):
+    with files.hold_lock(path.with_name(f".{path.name}.lock"), stop, explain_errors):
         yield
 
 

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from ..errors import DamagedData, DataError, ForeignRun
+from ..errors import DamagedData, DataError, ForeignRun, Taken
 from ..system.events import report_progress
 from ..system.files import Json, fsync, read_json, replace_file
 from . import moments, paths
@@ -43,6 +43,8 @@ from .dataset import SequenceDataset, as_targets
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Split, Tokens, Values
 
 FORMAT = 1
+PART = ".part"
+"""Suffix of a dataset that is being written; it remains if the writer is killed."""
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
 MEMORY = "verified.json"
@@ -184,7 +186,8 @@ class DatasetWriter:
             return
         self._file.flush()
         with Path(self._file.name).open("rb") as flat:
-            while len(block := np.fromfile(flat, self.dtype, size * max(self.channels, 1))):
+            count = min(size * max(self.channels, 1), self.size * max(self.channels, 1))
+            while len(block := np.fromfile(flat, self.dtype, count)):
                 yield block.reshape(-1, self.channels) if self.channels else block
 
     def flat(self) -> np.ndarray:
@@ -282,7 +285,7 @@ def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Ite
     Raises:
         DataError: if the disk is full or the folder cannot be written.
     """
-    part = folder.with_name(f"{folder.name}.part")
+    part = folder.with_name(f"{folder.name}{PART}")
     writer = DatasetWriter(part, packed)
     try:
         with paths.explain_errors(folder):
@@ -298,6 +301,13 @@ def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Ite
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what killed imports have left in a folder of imported datasets; of running ones, nothing."""
+    for part in folder.glob(f"*{PART}"):
+        with contextlib.suppress(Taken), paths.hold_lock(part.with_suffix(""), stop=lambda: True):
             shutil.rmtree(part, ignore_errors=True)
 
 

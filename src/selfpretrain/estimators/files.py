@@ -2,7 +2,7 @@
 
 import csv
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from ..data.importing.columns import TableSource
 from ..data.importing.importer import import_to_memory, plan_import
 from ..data.importing.long_tables import LongSource, long_source
 from ..data.importing.media_files import TEXTS, MediaSource, media_in
+from ..data.importing.numerals import decimal_sign
 from ..data.importing.options import ImportOptions
 from ..data.importing.recordings import SOUNDS, as_format
-from ..data.importing.source import Source, check_column
-from ..data.importing.tables import Table, open_table
+from ..data.importing.source import Part, Source, check_column, positions
+from ..data.importing.tables import Table, check_regular, open_table
 from ..data.spec import SequenceSpec, Tokens
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, nearest
@@ -94,9 +95,9 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
 
 def layout_of(source: Source, options: ImportOptions) -> Json | None:
     """Return the layout of a file, by which new files are read, or None if there is none to reuse."""
-    layout: Json = {"kind": source.kind, "encoding": options.encoding}
+    layout: Json = {"kind": source.kind, "encoding": options.encoding, "header": options.header}
     if isinstance(source, TableSource):
-        return layout | {"form": source.form, "sequence": source.sequence}
+        return layout | {"form": source.form, "sequence": source.sequence, "decimal": source.decimal}
     if isinstance(source, LongSource):
         layout |= {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
         return layout | {"events": source.events} if source.events else layout
@@ -106,12 +107,18 @@ def layout_of(source: Source, options: ImportOptions) -> Json | None:
     return None
 
 
+def numbered(row: int) -> str:
+    """Return how messages name a row that has no line or name."""
+    return f"row {row + 1}"
+
+
 @dataclass
 class NewData:
     """The sequences of a file to predict, and its other columns."""
 
     sequences: Sequences
     columns: dict[str, list[Any]]
+    name: Callable[[int], str] = numbered  # how messages name a row
 
 
 def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
@@ -122,6 +129,7 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
     """
     if not path.exists():
         raise DataError(f"there is no {path}")
+    check_regular(path)
     signal = estimator.predictor_.form.signal
     layout = estimator.reading_
     if path.suffix in (".npy", ".npz"):
@@ -141,7 +149,7 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
     if layout["form"] in ("texts", "recordings"):
         media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
         return NewData(_sequences(media), {"file": list(map(media.name, range(len(media.files))))})
-    table = open_table(path, layout["encoding"])
+    table = open_table(path, layout["encoding"], layout.get("header", True))
     if layout["form"] == "long":
         return _long(table, layout, estimator.alphabet_)
     return _table(table, layout)
@@ -166,7 +174,10 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
         row, name = next(iter(source.unseen.items()))
         said = f"{len(source.unseen):,} of {source.total:,} sequences hold events that training lacks"
         warnings.warn(f"{said}, such as {name[:40]!r} in {source.name(row)}; they are unknown", stacklevel=3)
-    return NewData(_sequences(source), {layout["id"]: source.ids})
+    sequences = _sequences(source)
+    for note in table.notes():
+        warnings.warn(note, stacklevel=3)
+    return NewData(sequences, {layout["id"]: source.ids})
 
 
 def _table(table: Table, layout: Json) -> NewData:
@@ -176,11 +187,18 @@ def _table(table: Table, layout: Json) -> NewData:
     source.sequence = layout["sequence"]
     source.vocab = BYTES if source.form == "text" else 0
     source.skip_bad = True
+    first = next(table.batches(layout["sequence"]), None)
+    if first is not None and layout["form"] == "wide":
+        sign = decimal_sign(first.columns, table.separator)
+        source.decimal = layout.get("decimal", ".") if sign == "?" else sign
     columns: dict[str, list[Any]] = {name: [] for name in table.columns if name not in source.sequence}
     for batch in table.batches(list(columns)) if columns else ():
         for name in columns:
             columns[name] += batch[name].to_pylist()
-    return NewData(_sequences(source), columns)
+    sequences = _sequences(source)
+    for note in table.notes():
+        warnings.warn(note, stacklevel=3)
+    return NewData(sequences, columns, table.name)
 
 
 @dataclass
@@ -224,6 +242,8 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
 def _sequences(source: Source) -> Sequences:
     """Return all sequences of a source, and why the others cannot be read."""
     parts = list(source.parts())
+    if source.kind == "values":
+        _note_missing(parts, source)
     wrong = dict(source.unread)
     shape = parts[0].flat.shape[1:] if parts and source.kind == "values" else ()
     for part in parts:
@@ -233,7 +253,8 @@ def _sequences(source: Source) -> Sequences:
             wrong |= dict.fromkeys(part.rows.tolist(), why)
     parts = [part for part in parts if part.flat.shape[1:] == shape]
     if not parts:
-        raise DataError(complaint(wrong, len(wrong), 1) if wrong else "there is no sequence in the file")
+        name = source.name if isinstance(source, TableSource) else numbered
+        raise DataError(complaint(wrong, len(wrong), name) if wrong else "there is no sequence in the file")
     return Sequences(
         "text" if source.vocab == BYTES else source.kind,
         np.concatenate([part.flat for part in parts]),
@@ -241,6 +262,27 @@ def _sequences(source: Source) -> Sequences:
         np.concatenate([part.rows for part in parts]),
         wrong,
     ).checked()
+
+
+def _note_missing(parts: list[Part], source: Source) -> None:
+    """Warn about missing values, naming the first."""
+    found = []
+    for part in parts:
+        owner, place = positions(part.lengths)
+        at, channel = np.nonzero(np.isnan(part.flat))
+        rows, first = np.unique(owner[at], return_index=True)
+        places = zip(place[at[first]].tolist(), channel[first].tolist(), strict=True)
+        found += [
+            f"{source.name(row)}: {source.spot(*spot)}"
+            for row, spot in zip(part.rows[rows].tolist(), places, strict=True)
+        ]
+    if found:
+        total = sum(len(part.lengths) for part in parts)
+        warnings.warn(
+            f"{len(found):,} of {total:,} sequences lack values, the first in {found[0]}; these are "
+            f"interpolated, or left out where no value follows",
+            stacklevel=4,
+        )
 
 
 def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: bool) -> int:
@@ -280,7 +322,7 @@ def usable(estimator: SequenceEstimator, new: NewData, skip_bad: bool) -> Sequen
     """
     found = estimator.readable(new.sequences)
     if found.wrong and not skip_bad:
-        raise DataError(f"{complaint(found.wrong, found.given, 1)}; --skip-bad answers the others")
+        raise DataError(f"{complaint(found.wrong, found.given, new.name)}; --skip-bad answers the others")
     if not len(found.rows):
-        raise DataError(complaint(found.wrong, found.given, 1))
+        raise DataError(complaint(found.wrong, found.given, new.name))
     return found

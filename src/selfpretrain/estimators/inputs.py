@@ -9,7 +9,7 @@ n-grams where a sequence begins and ends. The unknown symbol stands for every sy
 contain.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 
 from ..data.dataset import SequenceDataset
-from ..data.importing.source import interpolate, known_lengths, positions
+from ..data.importing.source import SURROGATE, interpolate, known_lengths, positions
 from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 from ..training.model import Network
@@ -30,6 +30,7 @@ NAMED = 3
 """Most rows named in an error message."""
 NOTHING = "there is no sequence"
 NO_NUMBER = "it holds something that is no number"
+HALF = "it holds half of a letter of UTF-16 (a lone surrogate); write U+FFFD instead, or the whole letter"
 STX = 2
 """Byte that begins a text; "start of text" in ASCII, which written language does not contain."""
 ETX = 3
@@ -141,9 +142,9 @@ class Sequences:
         return SequenceDataset(flat, starts[None], lengths[None], torch.from_numpy(targets))
 
 
-def complaint(wrong: dict[int, str], of: int, first: int = 0) -> str:
-    """Return a one-line error message about unusable rows, with row numbers that start at ``first``."""
-    named = "; ".join(f"row {row + first}: {why}" for row, why in sorted(wrong.items())[:NAMED])
+def complaint(wrong: dict[int, str], of: int, name: Callable[[int], str] = "row {}".format) -> str:
+    """Return a one-line error message about unusable rows, which messages call ``name(row)``."""
+    named = "; ".join(f"{name(row)}: {why}" for row, why in sorted(wrong.items())[:NAMED])
     more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
     return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"
 
@@ -195,6 +196,7 @@ def read(X: Any, kind: Kind = "auto") -> Sequences:
 def _text(rows: list[Any]) -> Sequences:
     coded = [row.encode(errors="surrogatepass") if isinstance(row, str) else row for row in rows]
     wrong = {i: "it is no text" for i, row in enumerate(coded) if not isinstance(row, bytes | None)}
+    wrong |= {i: HALF for i, row in enumerate(rows) if isinstance(row, str) and SURROGATE.search(row)}
     wrong |= {i: NOTHING for i, row in enumerate(coded) if i not in wrong and not row}
     good = [i for i in range(len(coded)) if i not in wrong]
     flat = np.frombuffer(b"".join(coded[i] for i in good), np.uint8).copy()

@@ -14,7 +14,7 @@ from ...registry import names
 from ...system.events import report_progress
 from .. import paths
 from ..labels import LabelColumn, look_real
-from ..store import DatasetWriter, StoredDataset, open_writer
+from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
 from . import arrays, ts_files
 from .builder import SetBuilder
 from .columns import TableSource, table_source
@@ -24,7 +24,7 @@ from .media_files import listed_files, media_source
 from .options import ImportOptions
 from .recordings import SOUNDS
 from .source import Part, Source, is_list, readable
-from .tables import SUFFIXES, Table, hub_table, open_table
+from .tables import SUFFIXES, Table, check_regular, hub_table, open_table
 
 HUB = "hf:"
 TARGETS = {
@@ -98,6 +98,7 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if not path.exists():
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
+    check_regular(path)
     suffixes = {file.suffix.lower() for file in (visible_files(path) if path.is_dir() else [path])}
     if options.test:
         return _of_two(origin, options)
@@ -200,6 +201,7 @@ def import_data(
     name = name or suggested_name(plan.origin)
     check_name(name)
     place = paths.writable_path(paths.IMPORTED, name)
+    remove_abandoned(place.parent)
     with paths.hold_lock(place), open_writer(place) as out:
         return _filled(out, plan, name)
 

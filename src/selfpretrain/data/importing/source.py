@@ -1,6 +1,7 @@
 """Readers of user data (``Source``), the parts of a dataset that they yield, and missing values in these."""
 
 import abc
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,8 @@ from . import MissingPolicy
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 """Text that means a missing label or number."""
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a letter of UTF-16, which is no letter alone; or a byte that is not of the encoding of a file."""
 LONGEST_LINE = 1 << 26
 """Maximum length of a line in characters; a longer one is an error."""
 MOST_CHANGES = 1000

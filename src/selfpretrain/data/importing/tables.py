@@ -13,23 +13,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from ...errors import DataError, join_names
 from ..download import connection_problem
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
-from .source import check_column, lines, readable
+from .source import SURROGATE, check_column, lines, readable
 from .text_rows import Places, Row, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20
 """Bytes or letters read at a time."""
 ROWS = 1024
 """Rows read at a time if their size is unknown."""
+LARGEST_UNPACKED = 1 << 28
+LARGEST_RATIO = 200
+"""Maximum unpacked size in bytes, and per packed byte beyond that: more is a bomb, or all is equal."""
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a letter of UTF-16, which is no letter alone; or a byte that is not of the encoding of a file."""
 
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Yields all rows of the given columns, some at a time."""
@@ -75,6 +78,19 @@ class Table:
         for key in ("info", "features", column, "names"):
             inside = inside.get(key, {}) if isinstance(inside, dict) else {}
         return [str(name) for name in inside] if isinstance(inside, list) else []
+
+
+def check_regular(path: Path) -> None:
+    """Check that an existing path can be read more than once, and to an end.
+
+    Raises:
+        DataError: if it is a pipe, a socket or a device.
+    """
+    if not path.is_file() and not path.is_dir():
+        raise DataError(
+            f"{path} is a pipe, a socket or a device, but files are read more than once; save its content to "
+            f"a file first, with an ending such as .csv"
+        )
 
 
 def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
@@ -223,16 +239,72 @@ def _fit(first: object, value: object) -> bool:
 
 
 def _parquet(path: Path) -> Table:
-    file = parquet.ParquetFile(path)
-    n_rows = file.metadata.num_rows
-    size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    """Open a Parquet file; text is read by its dictionary, and unpacked in batches of bounded size."""
+    plain = parquet.ParquetFile(path)
+    n_rows = plain.metadata.num_rows
+    schema = plain.schema_arrow
+    texts = [
+        field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+    ]
+    file = parquet.ParquetFile(path, read_dictionary=texts)
+    groups = [plain.metadata.row_group(i) for i in range(plain.metadata.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    # Numbers take at least this much, however well they are packed; of text only the packed size is known.
+    size = sum(max(chunk.total_uncompressed_size, chunk.num_values * _width(chunk)) for chunk in chunks)
     at_once = max(min(BATCH * n_rows // max(size, 1), 1 << 16), 1)
-    schema = file.schema_arrow
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from file.iter_batches(at_once, columns=columns)
+        batches = file.iter_batches(at_once, columns=columns)
+        return _bounded(path, (piece for batch in batches for piece in _unpacked(batch)))
 
+    _check_size(path, size)
     return Table(path, schema.names, read, path.suffix[1:], n_rows, schema.metadata or {})
+
+
+def _width(chunk: parquet.ColumnChunkMetaData) -> int:
+    """Return the bytes of a value of a column, or 0 if they differ."""
+    return {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}.get(chunk.physical_type, 0)
+
+
+def _bounded(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a packed file as long as it does not become too large."""
+    total = 0
+    for batch in batches:
+        total += batch.nbytes
+        _check_size(path, total)
+        yield batch
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Check that a packed file does not become far larger than it is.
+
+    Raises:
+        DataError: if it does; the message says how such a file can be saved nevertheless.
+    """
+    packed = path.stat().st_size
+    if size <= max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
+        return
+    raise DataError(
+        f"{path.name}: its {packed:,} bytes would become {size:,} or more; if that is right, save it with "
+        f"pandas or pyarrow and compression=None, and Parquet also with use_dictionary=False"
+    )
+
+
+def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch without dictionaries, in batches of about ``BATCH`` bytes."""
+    sizes = np.zeros(batch.num_rows, dtype=np.int64)
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type):
+            lengths = pc.binary_length(column.dictionary).take(column.indices)
+            sizes += lengths.fill_null(0).to_numpy().astype(np.int64)
+    piece = (sizes.cumsum() - sizes) // BATCH
+    for at in np.unique(piece, return_index=True)[1].tolist():
+        rows = batch.slice(at, int((piece == piece[at]).sum()))
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in rows.columns
+        ]
+        yield pa.RecordBatch.from_arrays(columns, rows.schema.names)
 
 
 def _arrow(path: Path) -> Table:
@@ -250,7 +322,7 @@ def _arrow(path: Path) -> Table:
         with reader() as opened:
             streamed = isinstance(opened, pa.RecordBatchStreamReader)
             batches = opened if streamed else map(opened.get_batch, range(opened.num_record_batches))
-            for batch in batches:
+            for batch in _bounded(path, iter(batches)):
                 batch.validate(full=True)  # Arrow does not check by itself that offsets are within the file
                 step = max(min(BATCH * len(batch) // max(batch.nbytes, 1), 1 << 16), 1)
                 for at in range(0, len(batch), step):

@@ -8,7 +8,6 @@ Source: the format of sktime and of timeseriesclassification.com.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,12 @@ from .options import ImportOptions
 from .source import MISSING, Part, Source, lines, words
 
 AT_ONCE = 256
-"""Cases per part."""
+"""Maximum number of cases per part."""
+NUMBERS = 1 << 22
+"""Numbers per part; a case may have more."""
+
+Case = tuple[int, np.ndarray, str]
+"""Line number, series (length, C) and label."""
 
 
 @dataclass
@@ -35,8 +39,7 @@ class TsSource(Source):
         """Yield the cases of all files."""
         self.places.clear()
         for path, split in self.files:
-            cases = _cases(path)
-            while some := list(islice(cases, AT_ONCE)):
+            for some in _pieces(_cases(path)):
                 numbers, series, labels = zip(*some, strict=True)
                 rows = np.arange(len(some)) + len(self.places)
                 self.places += [(path.name, number) for number in numbers]
@@ -109,38 +112,47 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
     raise DataError(f"{path.name} has no @data line; is it a .ts file?")
 
 
-def _cases(path: Path) -> Iterator[tuple[int, np.ndarray, str]]:
-    """Yield line number, series (length, C) and label of each case."""
+def _pieces(cases: Iterator[Case]) -> Iterator[list[Case]]:
+    """Yield cases, some at a time."""
+    some: list[Case] = []
+    for case in cases:
+        some.append(case)
+        if len(some) == AT_ONCE or sum(series.size for _, series, _ in some) > NUMBERS:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _cases(path: Path) -> Iterator[Case]:
+    """Yield all cases of a file."""
     start = _header(path)[1]
     channels = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
                 continue
+            where = f"{path.name}, line {number}"
             *dimensions, label = line.strip().split(":")
-            series = [
-                _numbers(text, f"{path.name}, line {number}, dimension {i}")
-                for i, text in enumerate(dimensions)
-            ]
-            channels = channels or len(series)
-            if len(series) != channels or not series:
+            channels = channels or len(dimensions)
+            if len(dimensions) != channels or not dimensions:
+                raise DataError(f"{where}: {len(dimensions)} dimensions, lines before have {channels}")
+            lengths = [text.count(",") + 1 if text.strip() else 0 for text in dimensions]
+            if min(lengths) < max(lengths):
                 raise DataError(
-                    f"{path.name}, line {number}: {len(series)} dimensions, lines before have {channels}"
+                    f"{where}: dimensions of {min(lengths)} to {max(lengths)} positions; make them equal"
                 )
-            if len({len(s) for s in series}) > 1:
-                raise DataError(
-                    f"{path.name}, line {number}: dimensions of {[len(s) for s in series]} positions; "
-                    f"make them equal"
-                )
-            yield number, np.stack(series, axis=1), label
+            yield number, _numbers(dimensions, where).reshape(channels, lengths[0]).T, label
 
 
-def _numbers(text: str, where: str) -> np.ndarray:
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
+def _numbers(dimensions: list[str], where: str) -> np.ndarray:
+    """Return the numbers of all dimensions, end to end; missing ones are NaN."""
+    words = [word.strip() for text in dimensions if text.strip() for word in text.split(",")]
     cells = pa.array([None if word in MISSING else word for word in words], pa.large_string())
     try:
         return cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        numbers = re.compile(NUMBER)
-        wrong = next((word for word in words if word not in MISSING and not numbers.fullmatch(word)), text)
-        raise DataError(f"{where}: {wrong[:40]!r} is not a number") from error
+        is_number = re.compile(NUMBER).fullmatch
+        wrong = next((i for i, word in enumerate(words) if word not in MISSING and not is_number(word)), 0)
+        dimension = wrong * len(dimensions) // len(words)
+        raise DataError(f"{where}, dimension {dimension}: {words[wrong][:40]!r} is not a number") from error
