@@ -143,7 +143,7 @@ JSON = {
 def test_json_lines_from_anybody(tmp_path, name):
     rows = [json.dumps({"x": [i, i + 1], "label": "ab"[i % 2]}) for i in range(40)]
     (tmp_path / "t.jsonl").write_text("\n".join([*rows, JSON[name]]))
-    refused(tmp_path / "t.jsonl", "row 41" if name == "same key twice" else "")
+    refused(tmp_path / "t.jsonl", "line 41" if name == "same key twice" else "")
 
 
 def test_lines_that_do_not_end(tmp_path, monkeypatch):

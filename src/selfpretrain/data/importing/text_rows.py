@@ -5,7 +5,7 @@ import csv
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -42,7 +42,7 @@ class Places:
     """Lines of a file in which its rows begin, as far as it has been read."""
 
     file: str
-    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    lines: MutableSequence[int] = field(default_factory=lambda: array("q"))
     last: int = 0  # last line of the last row
     longest: tuple[int, int] = (0, 0)  # lines of the row with most lines, and the negative of its first line
 

@@ -1,0 +1,321 @@
+"""Rows of text files never vanish, and their numbers are what was written: they are read so, or refused."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from selfpretrain.data.importing.importer import import_to_memory, plan_import
+from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.importing.tables import open_table
+from selfpretrain.errors import DataError
+
+EASY = settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def rows_of(path, **options):
+    table = open_table(path, **options)
+    return [list(row.values()) for batch in table.batches(table.columns) for row in batch.to_pylist()]
+
+
+def written(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+    return path
+
+
+def plan(path, **options):
+    return plan_import(str(path), ImportOptions(**options))
+
+
+def sequences(path, **options):
+    made = import_to_memory(plan(path, **options))
+    return [made.whole.sequence(row).reshape(-1).tolist() for row in range(len(made.split))], made
+
+
+# Quotes
+
+
+letters = st.text(st.sampled_from("ab\",;\t|\n\r' 1é"), max_size=6)
+table_cells = st.integers(2, 4).flatmap(
+    lambda width: st.lists(st.lists(letters, min_size=width, max_size=width), min_size=2, max_size=8)
+)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@EASY
+@given(table_cells)
+def test_tables_of_any_dialect_are_read_as_written_or_refused_by_line(tmp_path, separator, quoting, rows):
+    path = tmp_path / ("t.tsv" if separator == "\t" else "t.csv")
+    names = [f"name {i}" for i in range(len(rows[0]))]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=separator, quoting=quoting).writerows([names, *rows])
+    try:
+        assert rows_of(path) == rows
+    except DataError as error:
+        assert separator == "\t" and ", line " in str(error)
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+@EASY
+@given(st.lists(st.tuples(letters, st.sampled_from("ab")), min_size=2, max_size=8))
+def test_lines_written_without_quoting_keep_their_rows_or_are_refused(tmp_path, separator, rows):
+    rows = [[text.translate(str.maketrans("\n\r\t,", "    ")), kind] for text, kind in rows]
+    path = written(
+        tmp_path / ("t.tsv" if separator == "\t" else "t.csv"),
+        f"text{separator}kind",
+        *map(separator.join, rows),
+    )
+    try:
+        found = rows_of(path)
+    except DataError as error:
+        assert ", line " in str(error)
+    else:
+        if separator == "\t" and any(text.startswith('"') for text, _ in rows):
+            assert len(found) == len(rows)
+        assert len(found) == len(rows) or open_notes(path)
+
+
+def open_notes(path):
+    table = open_table(path)
+    list(table.batches(table.columns))
+    return table.notes()
+
+
+def test_a_quote_that_is_not_closed_is_a_letter_between_tabs_and_an_error_between_commas(tmp_path):
+    lines = [f"{'ab'[i % 2]}\t{chr(34) if i == 40 else ''}message {i}" for i in range(100)]
+    path = written(tmp_path / "t.tsv", "kind\ttext", *lines)
+    assert rows_of(path) == [line.split("\t") for line in lines]
+    path = written(tmp_path / "t.csv", "kind,text", *(line.replace("\t", ",") for line in lines))
+    with pytest.raises(DataError, match=r"t\.csv, line 42: a quote that is not closed"):
+        rows_of(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "said"),
+    [
+        (
+            "t.tsv",
+            ["kind\ttext", "a\tone", 'b\t"two', 'a\tthree"', "b\tfour"],
+            r"line 3: a quote .* 1 lines below",
+        ),
+        ("t.tsv", ["text", '"one', 'two"', "three"], "line 2: a quote that opens here"),
+        ("t.csv", ["text,kind", "one,a", '"two" three,b'], "line 3: a cell in quotes goes on"),
+        ("t.csv", ["text", '"one', "two", "three"], "line 2: a quote that is not closed"),
+    ],
+)
+def test_quotes_that_may_have_swallowed_rows_are_refused(tmp_path, name, lines, said):
+    with pytest.raises(DataError, match=said):
+        rows_of(written(tmp_path / name, *lines))
+
+
+def test_line_breaks_in_quoted_cells_are_read_and_counted(tmp_path):
+    path = written(
+        tmp_path / "t.csv", "\ufefftext,kind", '"two\nlines",a', '"say ""hi"", b\n\nc",b', "", "one,a"
+    )
+    assert rows_of(path) == [["two\nlines", "a"], ['say "hi", b\n\nc', "b"], ["one", "a"]]
+    assert open_notes(path) == ["t.csv: 7 lines hold 3 rows; the row in line 4 has 3 lines"]
+    assert open_notes(written(tmp_path / "t.csv", "text,kind", "one,a", "two,b")) == []
+
+
+def test_an_empty_line_is_an_empty_cell_where_there_is_one_column(tmp_path):
+    assert rows_of(written(tmp_path / "t.csv", "text", "one", "", "two", "", "")) == [["one"], [""], ["two"]]
+
+
+def test_rows_are_named_by_their_lines(tmp_path):
+    path = written(tmp_path / "t.csv", "1,2,a", "", "3,4,b", '5,6,"c\nd"', "7,x,a")
+    with pytest.raises(DataError, match=r"t\.csv, line 6: column 'c2' holds 'x'"):
+        import_to_memory(plan(path, header=False, label="c3"))
+    rows = [
+        json.dumps({"text": "film " + ("\ud83d" if i == 3 else ""), "label": "ab"[i % 2]}) for i in range(6)
+    ]
+    path = written(tmp_path / "t.jsonl", "", *rows)
+    with pytest.raises(DataError, match=r"line 5: column 'text' holds '\\ud83d', half of a letter"):
+        rows_of(path)
+
+
+# Separators
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "rows"),
+    [
+        ("t.tsv", ["a\tone, two, three", "b\tone"], [["a", "one, two, three"], ["b", "one"]]),
+        ("t.csv", ["a\tone, two", "b\tthree, four"], [["a", "one, two"], ["b", "three, four"]]),
+        ("t.csv", ["0,5;1,5;2,5", "1,5;0,25;3,0"], [["0,5", "1,5", "2,5"], ["1,5", "0,25", "3,0"]]),
+        ("t.csv", ["a;b;well, yes", "a;c;no"], [["a", "b", "well, yes"], ["a", "c", "no"]]),
+        ("t.csv", ["1;2;3,a", "1;2,b"], [["1;2;3", "a"], ["1;2", "b"]]),
+        ("t.csv", ["a,b|c", "d,e|f"], [["a", "b|c"], ["d", "e|f"]]),
+        ("t.csv", ["1 2 3,0", "4 5 6,1"], [["1 2 3", "0"], ["4 5 6", "1"]]),
+        (
+            "t.txt",
+            ["  1.0e+00  -7.1e-01   2 ", "   2.0 3   4", ""],
+            [["1.0e+00", "-7.1e-01", "2"], ["2.0", "3", "4"]],
+        ),
+        ("t.txt", ["1 0,5 0,7", "2 0,25 1,5"], [["1", "0,5", "0,7"], ["2", "0,25", "1,5"]]),
+        ("t.csv", ["good morning", "good night"], [["good morning"], ["good night"]]),
+    ],
+)
+def test_separators_are_what_makes_rows_equally_long(tmp_path, name, lines, rows):
+    assert rows_of(written(tmp_path / name, *lines), header=False) == rows
+
+
+# Decimal commas
+
+
+def table_of(values, separator, decimal, labels=None):
+    labels = labels or ["ab"[i % 2] for i in range(len(values))]
+    names = [*(f"t{i}" for i in range(len(values[0]))), "label"]
+    rows = [
+        [*(str(v).replace(".", decimal) for v in row), label]
+        for row, label in zip(values, labels, strict=True)
+    ]
+    return [separator.join(row) for row in [names, *rows]]
+
+
+numbers = st.one_of(
+    st.integers(-999, 999), st.integers(-(10**6), 10**6).map(lambda i: i / 1000), st.just(1.5e-7)
+)
+tables_of_numbers = st.lists(
+    st.lists(numbers, min_size=3, max_size=3), min_size=12, max_size=12, unique_by=tuple
+)
+
+
+@pytest.mark.parametrize("separator", [";", "\t", ",", " "])
+@EASY
+@given(tables_of_numbers, st.booleans())
+def test_decimal_commas_are_read_as_written_or_refused(tmp_path, separator, values, real_target):
+    labels = [f"{i},25" for i in range(12)] if real_target else None
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        rows = [line.split("\0") for line in table_of(values, "\0", ",", labels)]
+        csv.writer(file, delimiter=separator).writerows(rows)
+    try:
+        found, made = sequences(path)
+    except DataError:
+        clear = any(
+            "." in str(v) and not (abs(v) >= 1 and len(str(v).split(".")[1]) == 3)
+            for row in values
+            for v in row
+        )
+        assert separator in ", " or not (clear or real_target)
+    else:
+        np.testing.assert_allclose(found, values, rtol=1e-6)
+        assert made.form.target.kind == ("reals" if real_target else "classes")
+        if real_target:
+            np.testing.assert_allclose(made.whole.targets, np.arange(12) + 0.25)
+
+
+VALUES = [[i + 0.5, i / 4, -i] for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        (
+            table_of([[f"{i},{j}34" for j in range(1, 4)] for i in range(1, 13)], ";", "."),
+            {},
+            "'1,134', not a number",
+        ),
+        (
+            table_of([[f"1,{i}34,567", "1,000", "3"] for i in range(1, 10)], ";", "."),
+            {},
+            "'1,134,567', not a number",
+        ),
+        (
+            table_of([["0,5", "1.5", str(i)] for i in range(9)], ";", "."),
+            {},
+            "'0,5', not a number; write decimals",
+        ),
+        (
+            [*table_of(VALUES, ";", ","), "1,5;1.234;2;a"],
+            {},
+            r"line 14: column 't1' holds '1\.234', but other",
+        ),
+        ([*table_of(VALUES, ";", ","), "1,5;1.234,5;2;a"], {}, r"line 14: column 't1' holds '1\.234,5'"),
+        (table_of(VALUES, ";", ","), {"sequence": "t0", "kind": "values"}, "one per cell; name several"),
+        (["x;label", *(f"0,5 0,{i};a" for i in range(9))], {}, "separate numbers by commas or by spaces"),
+        (["text,label", *(f'text {i},"0,{i}"' for i in range(1, 9))], {}, "label '0,1' may be a number"),
+    ],
+)
+def test_commas_of_unclear_meaning_are_refused(tmp_path, lines, options, said):
+    with pytest.raises(DataError, match=said):
+        import_to_memory(plan(written(tmp_path / "t.csv", *lines), **options))
+
+
+def test_strings_of_json_with_decimal_commas_are_no_lists(tmp_path):
+    rows = [{"a": f"0,{i}", "b": f"1,{i}", "label": "ab"[i % 2]} for i in range(10, 30)]
+    path = written(tmp_path / "t.jsonl", *map(json.dumps, rows))
+    with pytest.raises(DataError, match="'0,10', not a number; write decimals with a point"):
+        import_to_memory(plan(path))
+
+
+def test_commas_of_sets_and_lists_stay_what_they_are(tmp_path):
+    sets = table_of(VALUES, ";", ".", ["0,1", "1", "0,2", "2"] * 3)
+    made = sequences(written(tmp_path / "t.csv", *sets), target="sets")[1]
+    assert made.form.target.names == ("0", "1", "2")
+    lists = ["seq;label", *(f"{i},2,3;{'ab'[i % 2]}" for i in range(12))]
+    assert sequences(written(tmp_path / "t.csv", *lists))[0][5] == [5, 2, 3]
+
+
+def test_long_tables_have_decimal_commas(tmp_path):
+    rows = [f"p{i % 12};{i // 12},5;{i},25;{'ab'[i % 2]}" for i in range(36)]
+    path = written(tmp_path / "t.csv", "who;when;what;label", *rows)
+    found, _ = sequences(path, id="who", time="when", value="what")
+    assert [0.25, 12.25, 24.25] in found
+
+
+# ARFF
+
+
+def arff(path, *data, attributes=("text string", "kind {a,b}")):
+    return written(path, "@relation r", *(f"@attribute {name}" for name in attributes), "@data", *data)
+
+
+escapable = st.text(st.sampled_from("ab',\"\\% {}é"), min_size=1, max_size=8)
+
+
+@EASY
+@given(st.lists(escapable, min_size=1, max_size=8), st.sampled_from("'\""))
+def test_quoted_cells_of_arff_are_read_without_their_quotes(tmp_path, cells, quote):
+    def quoted(cell):
+        return quote + cell.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
+
+    data = [line for cell in cells for line in (f"{quoted(cell)}, a", "% a comment", "")]
+    assert rows_of(arff(tmp_path / "t.arff", *data)) == [[cell, "a"] for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{0 1.5, 2 a}", "sparse ARFF is not read"),
+        ("'open,a", "a quote that is not closed"),
+        ("'one' two,a", "a quote that is not closed, or"),
+        ("one,a % note", "or % in a cell"),
+        ("'one','two',a", "3 cells where the header has 2"),
+    ],
+)
+def test_errors_of_arff_name_the_line(tmp_path, line, said):
+    path = arff(tmp_path / "t.arff", "'fine',a", "% a comment", "", line)
+    with pytest.raises(DataError, match=rf"t\.arff, line 8: .*{said}" if "cells" not in said else said):
+        rows_of(path)
+
+
+# Labels of positions
+
+
+def test_labels_per_letter_say_that_letters_may_be_several_positions(tmp_path):
+    words = [f"naïve{i}" for i in range(9)]
+    path = written(tmp_path / "t.csv", "text,label", *(f"{word},{'x' * len(word)}" for word in words))
+    with pytest.raises(
+        DataError, match=r"line 2: 6 labels for 7 positions.*outside ASCII is 2 to 4 positions"
+    ):
+        import_to_memory(plan(path, target="positions"))
