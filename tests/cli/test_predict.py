@@ -235,3 +235,72 @@ def test_a_test_table_of_fewer_events_has_the_numbers_of_training(tmp_path):
     of_test = import_to_memory(plan).examples("test")
     fever, rest = sorted(EVENTS).index("fever"), sorted(EVENTS).index("rest")
     assert set(np.concatenate([of_test.sequence(i) for i in range(len(of_test))]).tolist()) == {fever, rest}
+
+
+def write_curves(path, separator, decimal, rows=40, more=()):
+    values = np.random.RandomState(0).randn(rows, 4).round(3) + np.arange(rows)[:, None] % 2
+    lines = [
+        separator.join([*(f"{v:.3f}".replace(".", decimal) for v in row), "ab"[i % 2]])
+        for i, row in enumerate(values)
+    ]
+    path.write_text("\n".join([separator.join(["t0", "t1", "t2", "t3", "kind"]), *lines, *more]) + "\n")
+    return path
+
+
+def test_decimal_commas_of_new_files_are_read_as_points(spt, tmp_path):
+    model = fit(spt, write_curves(tmp_path / "train.csv", ";", ","), "--label", "kind")
+    answers = []
+    for separator, decimal in ((";", ","), ("\t", ","), (",", ".")):
+        new = write_curves(tmp_path / "new.csv", separator, decimal, rows=1)
+        assert spt("predict", model, new, "-o", tmp_path / "out.csv")[0] == 0
+        answers.append([row["p(a)"] for row in rows_of(tmp_path / "out.csv")])
+    assert answers[0] == answers[1] == answers[2]
+    # What alone could be thousands is read as in training; points among commas are refused.
+    (tmp_path / "new.csv").write_text("t0;t1;t2;t3\n1,234;2,345;3,456;4,567\n")
+    assert spt("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
+    new = write_curves(tmp_path / "new.csv", ";", ",", rows=2, more=["0,5;1.234;0,5;0,5;a"])
+    code, _, err = spt("predict", model, new, "-o", tmp_path / "out.csv")
+    assert code == 2 and "new.csv, line 4: column 't1' holds '1.234', but other numbers" in err
+
+
+def test_missing_values_of_new_files_are_named(spt, tmp_path):
+    model = fit(spt, write_curves(tmp_path / "train.csv", ",", "."), "--label", "kind")
+    new = write_curves(tmp_path / "new.csv", ",", ".", rows=2, more=["1,2,,4,a"])
+    with pytest.warns(
+        UserWarning, match=r"1 of 3 sequences lack values, the first in new\.csv, line 4: column 't2'"
+    ):
+        read_new(new, SequenceClassifier.load(model))
+    code, _, err = spt("predict", model, new, "-o", tmp_path / "out.csv")
+    assert code == 0 and "new.csv, line 4: column 't2'" in err and len(rows_of(tmp_path / "out.csv")) == 3
+
+
+def test_every_row_of_a_text_file_is_answered_or_the_file_is_refused(spt, tmp_path):
+    lines = [f"{'ab'[i % 2]}\tmessage number {i}" for i in range(40)]
+    (tmp_path / "train.tsv").write_text("\n".join(["kind\ttext", *lines]) + "\n")
+    model = fit(spt, tmp_path / "train.tsv", "--label", "kind")
+    new, out = tmp_path / "new.tsv", tmp_path / "out.csv"
+    new.write_text('text\n"hi mum\nfree call\nok later\n')
+    assert spt("predict", model, new, "-o", out)[0] == 0
+    assert [row["prediction"] in ("a", "b") for row in rows_of(out)] == [True] * 3
+    new.write_text('text\n"hi mum\nfree call"\nok later\n')
+    code, _, err = spt("predict", model, new, "-o", out)
+    assert code == 2 and "new.tsv, line 2: a quote that opens here is closed 1 lines below" in err
+    new = new.with_suffix(".csv")
+    new.write_text('text\n"hi mum\nfree call\nok later\n')
+    code, _, err = spt("predict", model, new, "-o", out)
+    assert code == 2 and "new.csv, line 2: a quote that is not closed" in err
+    new.write_text('text\n"hi mum\nfree call"\nok later\n')
+    code, _, err = spt("predict", model, new, "-o", out)
+    assert code == 0 and "new.csv: 3 lines hold 2 rows; the row in line 2 has 2 lines" in err
+    new.write_text("text\nhi mum\n\nok later\n")
+    code, _, err = spt("predict", model, new, "-o", out)
+    assert code == 2 and "new.csv, line 3: there is no sequence" in err
+
+
+def test_new_files_without_a_header_are_read_as_in_training(spt, tmp_path):
+    train = write_curves(tmp_path / "train.csv", ",", ".")
+    train.write_text(train.read_text().partition("\n")[2])
+    model = fit(spt, train, "--label", "c5", "--no-header")
+    train.write_text("".join(train.read_text().splitlines(keepends=True)[:3]))
+    assert spt("predict", model, train, "-o", tmp_path / "out.csv")[0] == 0
+    assert len(rows_of(tmp_path / "out.csv")) == 3

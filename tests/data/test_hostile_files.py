@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import resource
 import struct
 import sys
@@ -18,7 +19,7 @@ from pyarrow import parquet
 from hostile import good, harmed
 from imports import bring
 from selfpretrain.cli import app
-from selfpretrain.data.paths import imported_datasets
+from selfpretrain.data.paths import hold_lock, imported_datasets
 from selfpretrain.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -81,6 +82,58 @@ def test_a_compressed_file_that_becomes_huge_is_refused(tmp_path):
     refused(tmp_path / "t.npz", "would become .* numpy.savez")
     if sys.platform == "linux":
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + GIGABYTE // 4
+
+
+BOMBS = {
+    "equal texts": lambda: {"text": equal(20_000, "a" * 1000), "label": ["a", "b"] * 10_000},
+    "few long texts": lambda: {"text": equal(20, "a" * 1_000_000), "label": ["a", "b"] * 10},
+    "a row of zeros": lambda: {"x": [np.zeros(2_000_000, np.int64)], "label": ["a"]},
+    "lists of equal words": lambda: {"x": [["a" * 9] * 1000] * 1000, "label": ["a", "b"] * 500},
+}
+
+
+def equal(count, text):
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_packed_tables_that_become_huge_are_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("selfpretrain.data.importing.tables.LARGEST_UNPACKED", 1 << 22)
+    parquet.write_table(pa.table(BOMBS[name]()), tmp_path / "t.parquet", compression="zstd")
+    refused(tmp_path / "t.parquet", "would become .* use_dictionary=False")
+
+
+def test_packed_tables_are_read_if_saved_without_packing(tmp_path, monkeypatch):
+    monkeypatch.setattr("selfpretrain.data.importing.tables.LARGEST_UNPACKED", 1 << 20)
+    texts = ["a" * 1000 + str(i % 50) for i in range(4000)]
+    table = pa.table({"text": texts, "label": ["a", "b"] * 2000})
+    parquet.write_table(table, tmp_path / "t.parquet", compression="zstd")
+    refused(tmp_path / "t.parquet", "would become")
+    parquet.write_table(table, tmp_path / "t.parquet", compression=None, use_dictionary=False)
+    assert len(bring(tmp_path / "t.parquet").split) == 4000
+
+
+def test_very_many_dimensions_are_read_or_refused_quickly(tmp_path):
+    lines = [f"{i}:" * 100_000 + "ab"[i % 2] for i in range(2)]
+    (tmp_path / "t.ts").write_text("\n".join(["@classLabel true a b", "@data", *lines]))
+    refused(tmp_path / "t.ts", "2 different sequences")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.npz", "t.ts", "t.parquet", "t.jsonl"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    refused(tmp_path / name, "is a pipe, a socket or a device, but files are read more than once")
+    (tmp_path / f"link-{name}").symlink_to("/dev/zero")
+    refused(tmp_path / f"link-{name}", "is a pipe, a socket or a device")
+
+
+def test_what_a_killed_import_leaves_is_removed_by_the_next_one(tmp_path, home):
+    good("csv", tmp_path)
+    for name in ("killed", "running"):
+        (home / "own" / f"{name}.part").mkdir(parents=True)
+    with hold_lock(home / "own" / "running"):
+        bring(tmp_path / "t.csv")
+    assert sorted(path.name for path in (home / "own").glob("[a-z]*")) == ["mine", "running.part"]
 
 
 def riff(*chunks: tuple[bytes, bytes], size: int | None = None) -> bytes:

@@ -85,7 +85,32 @@ TABLES = {
     "feather": _feather,
     "arrow": _arrow,
 }
-OTHERS = {"npz": _npz, "npy": _npy, "ts": _ts, "wav": _wav}
+
+
+def _arff(path: Path) -> Path:
+    head = [
+        "@relation r",
+        "@attribute x string",
+        "@attribute note numeric",
+        "@attribute label {spam, eggs}",
+        "@data",
+    ]
+    lines = [f"'text \\'{i}\\', or so',{i / 3},{LABELS[i]}" for i in range(N)]
+    path.write_text("\n".join([*head, "% a comment", *lines]) + "\n")
+    return path
+
+
+def _commas(path: Path) -> Path:
+    """Decimal commas between semicolons."""
+    lines = [
+        ";".join(f"{i / 7 + j:.3f}".replace(".", ",") for j in range(5)) + f";{LABELS[i]}" for i in range(N)
+    ]
+    path = path.with_suffix(".txt")
+    path.write_text("\n".join(["t0;t1;t2;t3;t4;label", *lines]) + "\n")
+    return path
+
+
+OTHERS = {"npz": _npz, "npy": _npy, "ts": _ts, "wav": _wav, "arff": _arff, "commas": _commas}
 KINDS = (*TABLES, *OTHERS)
 
 
@@ -96,5 +121,6 @@ def harmed(path: Path) -> Path:
 
 PIECES = [b"\xff" * 4, b"\xff\xff\xff\x7f", b"\x00" * 8, b"9" * 20, b"[" * 3000, b"@data\n", b'{"a":1}']
 PIECES += [b'"', b"\n", b"\r", b",", b"\t", b"{", b"-", b"?", b"(", b")", b"'", b":"]
+PIECES += [b'\t"', b'"\n', b"\\'", b'""', b";", b"0,5", b"1.234,5", b"% ", b" ", b"{0 1}"]
 PIECES += [b"nan", b"inf", b"1e999", b"true", b"null", b"\\u0000", b"\\ud800"]
 PIECES += [b"\xef\xbb\xbf", b"\xc3", b"\x80", b"\xed\xa0\x80", "\N{RIGHT-TO-LEFT OVERRIDE}".encode()]
