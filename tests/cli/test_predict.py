@@ -10,6 +10,7 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_to_memory, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.errors import DataError
+from selfpretrain.estimators.files import fit as fit_file
 from selfpretrain.estimators.files import read_new
 from selfpretrain.estimators.inputs import Alphabet
 from selfpretrain.system.files import read_json, write_json
@@ -300,7 +301,8 @@ def test_every_row_of_a_text_file_is_answered_or_the_file_is_refused(spt, tmp_pa
 def test_new_files_without_a_header_are_read_as_in_training(spt, tmp_path):
     train = write_curves(tmp_path / "train.csv", ",", ".")
     train.write_text(train.read_text().partition("\n")[2])
-    model = fit(spt, train, "--label", "c5", "--no-header")
+    settings = {"scale": "smoke", "runs": tmp_path / "runs"}
+    model = fit_file(str(train), ImportOptions(label="c5", header=False), settings).save(tmp_path / "model")
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:3]))
     assert spt("predict", model, train, "-o", tmp_path / "out.csv")[0] == 0
     assert len(rows_of(tmp_path / "out.csv")) == 3

@@ -5,7 +5,6 @@ Datasets of the Hugging Face hub are read through the library ``datasets`` (extr
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -23,7 +22,7 @@ from ..download import connection_problem
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
 from .source import SURROGATE, check_column, lines, readable
-from .text_rows import Places, Row, TextRows, arff_rows, csv_rows
+from .text_rows import Places, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20
 """Bytes or letters read at a time."""
@@ -145,9 +144,9 @@ def _of_text(path: Path, rows: TextRows) -> Table:
     return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
 
 
-def _pieces(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
     """Yield rows in pieces of about ``BATCH`` letters."""
-    some: list[Row] = []
+    some: list[TextRow] = []
     size = 0
     for row in rows:
         some.append(row)
@@ -196,7 +195,7 @@ def _json_lines(path: Path) -> Table:
         rest = objects()
         while some := list(islice(rest, ROWS)):
             first = len(places.lines)
-            places.add([Row(number, number, []) for number, _ in some])
+            places.add([TextRow(number, number, []) for number, _ in some])
             arrays = [
                 _json_column([row.get(name) for _, row in some], name, first, places) for name in columns
             ]

@@ -29,7 +29,7 @@ ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row of a text file."""
 
     line: int  # in which it begins, from 1
@@ -46,7 +46,7 @@ class Places:
     last: int = 0  # last line of the last row
     longest: tuple[int, int] = (0, 0)  # lines of the row with most lines, and the negative of its first line
 
-    def add(self, rows: list[Row]) -> None:
+    def add(self, rows: list[TextRow]) -> None:
         """Record further rows."""
         self.lines.extend(row.line for row in rows)
         self.last = rows[-1].last
@@ -80,7 +80,7 @@ class TextRows:
     names: list[str]  # of the columns
     separator: str
     how: str  # how the file is read, shown to the user
-    read: Callable[[], Iterator[Row]]  # yields all rows but the header
+    read: Callable[[], Iterator[TextRow]]  # yields all rows but the header
 
 
 def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
@@ -93,7 +93,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     separator = "\t" if path.suffix.lower() == ".tsv" else _separator(_head(path, code))
     quoted = separator != "\t" or _is_quoted(path, code)
 
-    def read() -> Iterator[Row]:
+    def read() -> Iterator[TextRow]:
         return islice(_rows(path, code, separator, quoted), int(header), None)
 
     names = next((row.cells for row in _rows(path, code, separator, quoted)), [])
@@ -110,7 +110,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     return TextRows(names, separator, f"{SEPARATORS[separator]}, {code}", read)
 
 
-def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[Row]:
+def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextRow]:
     """Yield the rows of a file that are not empty; in a file of one column, an empty line is an empty cell.
 
     Raises:
@@ -121,7 +121,7 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[Row]:
     with _text(path, code) as file:
         each = _lines(file, path.name, separator, taken)
         rows = csv.reader(each, delimiter=separator, quoting=quoting, strict=True)
-        empty: list[Row] = []
+        empty: list[TextRow] = []
         while True:
             begin = rows.line_num + 1
             taken.clear()
@@ -132,7 +132,7 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[Row]:
             if row is None:
                 return
             if len(row) < 2 and not "".join(row).strip() and '"' not in taken[0]:
-                empty.append(Row(begin, begin, [""]))
+                empty.append(TextRow(begin, begin, [""]))
                 continue
             if len(row) == 1:
                 yield from empty
@@ -146,7 +146,7 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[Row]:
                     f"{path.name}, line {begin}: a quote that opens here is closed {len(taken) - 1} lines "
                     f"below, and each of these lines could be a row; remove the quotes, or save it as .jsonl"
                 )
-            yield Row(begin, rows.line_num, row)
+            yield TextRow(begin, rows.line_num, row)
 
 
 def _lines(file: TextIO, name: str, separator: str, taken: list[str]) -> Iterator[str]:
@@ -256,11 +256,11 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
         else:
             raise DataError(f"{path.name} has no @attribute or no @data line; is it an ARFF file?")
 
-    def read() -> Iterator[Row]:
+    def read() -> Iterator[TextRow]:
         with _text(path, code) as file:
             for at, line in islice(lines(file, path.name), number, None):
                 if line.strip() and not line.lstrip().startswith("%"):
-                    yield Row(at, at, _arff_cells(line.strip(), f"{path.name}, line {at}"))
+                    yield TextRow(at, at, _arff_cells(line.strip(), f"{path.name}, line {at}"))
 
     return TextRows(names, "", "ARFF", read)
 
