@@ -22,7 +22,7 @@ from ..download import connection_problem
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
 from .source import SURROGATE, check_column, lines, readable
-from .text_rows import Places, TextRow, TextRows, arff_rows, csv_rows
+from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20
 """Bytes or letters read at a time."""
@@ -52,7 +52,7 @@ class Table:
     has_split: bool = False  # whether the column ``split`` is derived from the names of files or folders
     undecided: str = ""  # why the division that these names give cannot be kept
     separator: str = ""  # of the columns of a text file
-    places: Places | None = None  # of the rows of a text file
+    places: RowPlaces | None = None  # of the rows of a text file
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield all rows of some columns, in batches.
@@ -122,7 +122,7 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
 
 def _of_text(path: Path, rows: TextRows) -> Table:
     """Return the table in a text file; cells are strings, so that errors can quote them."""
-    places = Places(path.name)
+    places = RowPlaces(path.name)
     order = {name: i for i, name in enumerate(rows.names)}
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -158,7 +158,7 @@ def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
         yield some
 
 
-def _text_array(cells: list[str], name: str, first: int, places: Places) -> pa.Array:
+def _text_array(cells: list[str], name: str, first: int, places: RowPlaces) -> pa.Array:
     """Return cells of the rows from ``first`` on as an array.
 
     Raises:
@@ -175,7 +175,7 @@ def _text_array(cells: list[str], name: str, first: int, places: Places) -> pa.A
 
 def _json_lines(path: Path) -> Table:
     """Open a file with one JSON object per line; the columns are the keys of the first 100."""
-    places = Places(path.name)
+    places = RowPlaces(path.name)
 
     def objects() -> Iterator[tuple[int, dict[str, object]]]:
         with path.open(encoding="utf-8-sig") as file:
@@ -205,7 +205,7 @@ def _json_lines(path: Path) -> Table:
     return Table(path, columns, read, path.suffix[1:], places=places)
 
 
-def _json_column(values: list[object], name: str, first: int, places: Places) -> pa.Array:
+def _json_column(values: list[object], name: str, first: int, places: RowPlaces) -> pa.Array:
     """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers.
 
     Raises:

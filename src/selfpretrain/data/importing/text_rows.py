@@ -38,7 +38,7 @@ class TextRow(NamedTuple):
 
 
 @dataclass
-class Places:
+class RowPlaces:
     """Lines of a file in which its rows begin, as far as it has been read."""
 
     file: str
