@@ -116,7 +116,8 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("labels", "names", "nothings"),
     [
-        ([0, 5], ("0", "5"), (None, NAN, -1)),
+        ([0, 5], ("0", "5"), (None, NAN)),
+        ([-1, 1], ("-1", "1"), (None, NAN)),
         ([0.0, 5.0], ("0", "5"), (None, NAN)),
         (["b", "a"], ("a", "b"), (None, NAN, "")),
         ([True, False], ("false", "true"), (None, NAN)),
@@ -135,8 +136,93 @@ def test_a_missing_label_may_be_none_as_in_fit(labels, names, nothings, random):
             assert "12 sequences have no label; they serve pretraining" in made.meta["about"]["notes"]
 
 
+NEGATIVE = {
+    "two classes": (np.arange(60) % 2 * 2 - 1, "auto", ("-1", "1")),
+    "three classes": (np.arange(60) % 3 - 1, "auto", ("-1", "0", "1")),
+    "other classes": (np.arange(60) % 3 - 2, "classes", ("-2", "-1", "0")),
+    "degrees": (np.arange(60) - 20, "reals", None),
+    "few degrees": (np.arange(60) % 5 - 1, "reals", None),
+    "positions": ((np.arange(300) % 3 - 1).reshape(60, 5), "positions", ("-1", "0", "1")),
+}
+
+
+@pytest.mark.parametrize("of", [np.int8, np.int64, float, str, list, "npz"])
+@pytest.mark.parametrize("kind", NEGATIVE)
+def test_minus_one_is_a_label_like_others(kind, of, bring, random):
+    y, target, names = NEGATIVE[kind]
+    x = random.rand(60, 5)
+    if of == "npz":
+        made = bring({"target": target}, x=x, y=y)
+    else:
+        given = y.tolist() if of is list else y.astype(of)
+        made = import_arrays("mine", x, given, options=ImportOptions(target=target))
+    assert made.whole.labelled.all()
+    if names is None:
+        assert made.whole.targets.tolist() == y.tolist()
+    else:
+        assert made.form.target.names == names
+        assert made.whole.targets.tolist() == np.searchsorted(np.unique(y), y).tolist()
+    doubted = any("-1 is a class like 0 and 1" in note for note in made.meta["about"]["notes"])
+    assert doubted == (kind in ("three classes", "positions") and of in (np.int8, np.int64, list, "npz"))
+
+
+@pytest.mark.parametrize("target", ["classes", "reals", "positions", "sets"])
+def test_masked_labels_are_missing(target, random):
+    y = np.arange(60) % 2 if target in ("classes", "reals") else np.arange(60)[:, None] % [2, 3, 2] % 2
+    hidden = np.broadcast_to((np.arange(60) < 6).reshape(60, *[1] * (y.ndim - 1)), y.shape)
+    options = ImportOptions(target=target)
+    made = import_arrays("mine", random.rand(60, 3), np.ma.masked_array(y, hidden), options=options)
+    assert made.whole.labelled.tolist() == [False] * 6 + [True] * 54
+    assert made.whole.targets[6:].tolist() == y[6:].tolist()
+
+
+def test_masked_values_are_missing(random):
+    hidden = np.broadcast_to(np.arange(12) > 9, (60, 12))
+    x = np.ma.masked_array(np.where(hidden, -9999.0, random.rand(60, 12)), hidden)
+    for held in (x, list(x)):
+        with pytest.raises(DataError, match="sequence 0: position 10 is missing"):
+            import_arrays("mine", held, np.arange(60) % 2)
+        made = import_arrays("mine", held, np.arange(60) % 2, options=ImportOptions(missing="cut"))
+        assert made.form.length == 10 and made.whole.flat.min() >= 0
+    with pytest.raises(DataError, match="masked integers, and tokens are never missing"):
+        import_arrays("mine", np.ma.masked_equal(random.randint(0, 5, (60, 4)), 3), np.arange(60) % 2)
+
+
+def test_arrays_of_another_byte_order_are_read(bring, random):
+    x, y = random.rand(60, 5), np.arange(60) % 3
+    expected = bring(x=x, y=y)
+    made = bring(x=x.astype(">f8"), y=y.astype(">i4"), groups=np.arange(60).astype(">i8"))
+    assert (made.whole.flat == expected.whole.flat).all()
+    assert (made.whole.targets == expected.whole.targets).all()
+
+
+def test_labels_may_be_one_column(bring, random):
+    x, y = random.rand(60, 5), np.arange(60) % 3
+    assert (bring(x=x, y=y[:, None]).whole.targets == bring(x=x, y=y).whole.targets).all()
+
+
+def test_arrays_of_splits_and_capitals_are_read(bring, random):
+    x, y = random.rand(60, 5), np.arange(60) % 3
+    expected = bring(x=x, y=y)
+    assert bring(X=x, Y=y).digest == bring(X=x, y=y).digest == expected.digest
+    made = bring(X_train=x[:40], y_train=y[:40], X_test=x[40:], y_test=y[40:])
+    assert (made.split[40:] == 2).all() and (made.split[:40] < 2).all()
+    assert (made.whole.flat == expected.whole.flat).all()
+    made = bring(x_train=x[:30], y_train=y[:30], x_val=x[30:45], y_val=y[30:45], x_test=x[45:], y_test=y[45:])
+    assert made.split.tolist() == [0] * 30 + [1] * 15 + [2] * 15
+    made = bring(x_train=x[:40], y_train=y[:40], x_test=x[40:, :3], y_test=y[40:])
+    assert made.whole.lengths[0].tolist() == [5] * 40 + [3] * 20
+
+
+def test_more_channels_than_positions_are_doubted(bring, random):
+    notes = bring(x=random.rand(60, 2, 9), y=np.arange(60) % 2).meta["about"]["notes"]
+    assert any("at most 2 positions of 9 channels" in note for note in notes)
+    notes = bring(x=random.rand(60, 9, 2), y=np.arange(60) % 2).meta["about"]["notes"]
+    assert not any("channels" in note for note in notes)
+
+
 def test_texts_and_single_numbers_are_refused():
-    refused = ((["one", "two"], "import texts from a table"), ([1, 2], "x must be an array, or a list"))
+    refused = ((["one", "two"], "import texts from a table"), ([1, 2], "put it in a list"))
     for x, reason in refused:
         with pytest.raises(DataError, match=reason):
             import_arrays("mine", x, ["a", "b"])
@@ -261,7 +347,11 @@ def test_missing_values_are_cut_filled_dropped_or_marked(bring, random):
 
 MISTAKES = {
     "y missing": (lambda a: {"x": a["x"], "labels": a["y"]}, "has no array 'y'; known: x, labels"),
-    "capital": (lambda a: {"X": a["x"], "y": a["y"]}, "has no array 'x'; did you mean 'X'"),
+    "capitals of both": (lambda a: a | {"X": a["x"]}, "unknown array 'X'; did you mean 'x'"),
+    "a split without y": (
+        lambda a: {"x_train": a["x"], "y_train": a["y"], "x_test": a["x"]},
+        "the arrays of split 'test' are incomplete: each needs x and y",
+    ),
     "unknown": (lambda a: a | {"length": a["y"]}, "unknown array 'length'; did you mean 'lengths'"),
     "objects": (lambda a: a | {"y": a["y"].astype(object)}, r"Python objects.*importer\.import_arrays"),
     "complex": (lambda a: a | {"x": a["x"] * 1j}, "complex128; it must hold integers"),
@@ -278,9 +368,13 @@ MISTAKES = {
     "overflow": (lambda a: a | {"x": np.where(a["x"] == 3, 1e300, 1.0)}, "beyond float32"),
     "short y": (lambda a: a | {"y": a["y"][:50]}, r"`y` has shape \(50,\), but there are 60 sequences"),
     "y of complex": (lambda a: a | {"y": a["y"] * 1j}, "y is complex128"),
-    "negative class": (lambda a: a | {"y": a["y"] - 2}, r"y\[0\] is -2"),
+    "sets of -1 and 1": (
+        lambda a: a | {"y": a["y"][:, None] % 2 * 2 - np.ones((1, 2), dtype=int)},
+        "sequence 0: columns of labels hold 0 and 1, not -1",
+    ),
     "one class": (lambda a: a | {"y": a["y"] * 0}, "only class '0'"),
-    "no label": (lambda a: a | {"y": a["y"] * 0 - 1}, "holds no label"),
+    "no label": (lambda a: a | {"y": a["y"] * np.nan}, "holds no label"),
+    "one negative class": (lambda a: a | {"y": a["y"] * 0 - 1}, "only class '-1'"),
     "infinite y": (lambda a: a | {"y": np.r_[np.arange(59) / 2, np.inf]}, "sequence 59: y is 'inf', which"),
     "constant y": (lambda a: a | {"y": np.full(60, 0.5)}, "all training targets are equal"),
     "too long": (lambda a: a | {"lengths": np.full(60, 13)}, r"lengths\[0\] is 13, but rows of x have 12"),
@@ -308,7 +402,7 @@ MISTAKES = {
     "stride alone": (lambda a: a, "--stride needs --window"),
 }
 SETTINGS = {"halves of tokens": {"kind": "tokens"}, "numbers of words": {"target": "reals"}}
-SETTINGS |= {"stride alone": {"stride": 3}}
+SETTINGS |= {"stride alone": {"stride": 3}, "sets of -1 and 1": {"target": "sets"}}
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -99,7 +99,7 @@ def test_rounding_is_told(labelled, tmp_path):
     assert labelled(large, target="classes").form.target.names == tuple(large)
     small = [str(1 << i) for i in range(24)] + [str(i) for i in range(100_000, 100_100)]
     assert "rounded" not in notes(labelled(small))
-    times = np.arange(60 * 4).reshape(60, 4) + 1_700_000_000
+    times = np.arange(60 * 4).reshape(60, 4) * 70_000_001
     made = import_arrays("mine", times.astype(float), np.arange(60) % 2)
     assert "whole numbers among the values are rounded to float32" in notes(made)
     made = import_arrays("mine", times / 1e9, np.arange(60) % 2)

@@ -61,7 +61,7 @@ def test_it_is_no_class(nothing, made):
 def test_it_is_no_number(nothing):
     for known in (1, 1.5, np.float32(1.5)):
         found = labels.numbers_of([known, nothing, known])
-        assert found.dtype == np.float32
+        assert found.dtype == np.float64
         assert np.isnan(found).tolist() == [False, True, False] and found[0] == known
 
 

@@ -148,7 +148,7 @@ def test_mistakes_are_named(objects, options, said, tmp_path):
 def test_tables_that_do_not_fit_and_classes_that_training_lacks_are_refused(tmp_path):
     for y, target, said in (
         (np.zeros((40, 2), int), "auto", "say --target sets for a table of 0 and 1"),
-        (np.zeros((3, 2), int), "sets", "`y` is int64 .* but there are 40 sequences"),
+        (np.zeros((3, 2), int), "sets", r"`y` has shape \(3, 2\), but there are 40 sequences"),
         (np.zeros((40, 5), int), "positions", "sequence 0: 5 labels for 12 positions"),
     ):
         np.savez(tmp_path / "a.npz", x=np.array(ROWS), y=y)

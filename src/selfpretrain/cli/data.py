@@ -161,7 +161,8 @@ def _imported(made: "StoredDataset") -> dict[str, str]:
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:
-        found["real numbers"] = f"mean {form.target.centre:.4g}, standard deviation {form.target.spread:.4g}"
+        mean = form.target.centre + made.offsets.target
+        found["real numbers"] = f"mean {mean:.4g}, standard deviation {form.target.spread:.4g}"
     return found
 
 

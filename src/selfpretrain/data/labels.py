@@ -5,7 +5,6 @@ NaT, null, or NA of pandas. Distinct labels are never merged into one class.
 """
 
 import itertools
-import math
 import re
 import unicodedata
 from collections import defaultdict
@@ -20,8 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, SpecError
+from .containers import is_missing, plain_labels
 from .importing import TargetKind
 from .importing.source import Part, is_list, lists_of, positions, word_lists
+from .offsets import EXACT, offset_of
 from .spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from .splits import check_present, check_splits
 
@@ -37,11 +38,7 @@ NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 """Number formats that are accepted."""
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 """Number formats that programs write; 01 and +1 are names unless ``target`` is "reals"."""
-PANDAS_MISSING = ("NAType", "NaTType")
-"""Types of the missing labels of pandas, which may not be installed."""
 LARGEST = float(np.finfo(np.float32).max)
-EXACT = 1 << 24
-"""Whole numbers up to this one are exact in float32."""
 SET_SEPARATORS = r"\s*[;|,]\s*"
 """Separators of the labels of a set in one cell."""
 POSITION_SEPARATORS = r"[;|,\s]+"
@@ -144,15 +141,6 @@ def at_positions(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
     return found
 
 
-def is_missing(label: Any) -> bool:
-    """Return whether a label is None, NaN, NaT, or NA of pandas, of any type."""
-    if isinstance(label, float | np.floating):
-        return math.isnan(label)
-    if isinstance(label, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(label))
-    return label is None or type(label).__name__ in PANDAS_MISSING
-
-
 # Columns of imported strings.
 
 
@@ -171,6 +159,7 @@ class LabelColumn:
     target: TargetKind = "auto"
     column: str = "label"
     notes: list[str] = field(default_factory=list)  # notes for the user on how labels were read
+    offset: float = 0.0  # what was subtracted from real numbers
     _labels: list[pa.Array] = field(default_factory=list)
     _rows: list[np.ndarray] = field(default_factory=list)  # numbers of the sequences in their source
 
@@ -268,14 +257,15 @@ class LabelColumn:
             raise DataError(f"{where(int((index == odd).argmax()))}: {said}; {advice}")
         if self.target == "auto":
             self.notes.append(f"{self.column} is taken for real numbers; --target classes makes it classes")
-        rounded = [word for word in words if _is_rounded(word)]
+        self.offset = offset_of(np.array(values))
+        rounded = [word for word in words if _is_rounded(word, self.offset)]
         if rounded:
             example = f"e.g. {rounded[0]} to {float(rounded[0]):.8g}"
             self.notes.append(
                 f"{self.column}: {len(rounded):,} whole numbers are rounded to float32, {example}; --target "
                 f"classes keeps them apart"
             )
-        return np.array([*values, np.nan])[index].astype(np.float32)
+        return (np.array([*values, np.nan]) - self.offset)[index].astype(np.float32)
 
 
 def look_real(words: list[str]) -> bool:
@@ -286,13 +276,11 @@ def look_real(words: list[str]) -> bool:
     return len(words) > MOST_KINDS or any(value % 1 for value in values)
 
 
-def _is_rounded(word: str) -> bool:
-    """Return whether float32 would change this whole number."""
-    if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT:
+def _is_rounded(word: str, offset: float) -> bool:
+    """Return whether float32 would change this whole number, after the offset is subtracted."""
+    if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT or float(word) % 1:
         return False
-    with np.errstate(over="ignore"):
-        kept = float(np.float32(float(word)))
-    return bool(np.isfinite(kept)) and Decimal(word) != Decimal(kept)
+    return Decimal(word) != Decimal(offset) + Decimal(float(np.float32(float(word) - offset)))
 
 
 def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
@@ -355,6 +343,7 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     from sklearn.utils.multiclass import check_classification_targets
 
+    y = plain_labels(y)
     wide = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
     if wide or (isinstance(y, list) and any(isinstance(row, list | set | np.ndarray) for row in y)):
         raise DataError(
@@ -378,8 +367,8 @@ def numbers_of(y: Any) -> np.ndarray:
     Raises:
         ValueError: if y holds anything else, from scikit-learn.
     """
-    y, known = _column(y, np.float64)
-    found = np.full(len(y), np.nan, dtype=np.float32)
+    y, known = _column(plain_labels(y), np.float64)
+    found = np.full(len(y), np.nan)
     found[known] = y[known].astype(np.float64)
     return found
 
@@ -394,6 +383,7 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
         DataError: if y is neither a table of 0 and 1, with a column per class, nor sets of labels.
         SpecError: if a label is not among the known classes.
     """
+    y = plain_labels(y)
     if getattr(y, "ndim", 1) == 2:
         table = _table(y)
         if classes is None:
@@ -433,6 +423,7 @@ def positions_of(
     Raises:
         DataError: if the number of labels of a sequence is not its length.
     """
+    y = plain_labels(y)
     padded = getattr(y, "ndim", 1) == 2
     rows = _rows(y, letters=True)
     if len(rows) != len(lengths):

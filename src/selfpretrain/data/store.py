@@ -40,6 +40,7 @@ from ..system.events import report_progress
 from ..system.files import Json, fsync, read_json, replace_file
 from . import moments, paths
 from .dataset import SequenceDataset, as_targets
+from .offsets import Offsets
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Split, Tokens, Values
 
 FORMAT = 1
@@ -87,6 +88,11 @@ class StoredDataset:
         about = {**self.meta["about"], "val_given": False}
         meta = {**self.meta, "form": FORM.dump_python(form, mode="json"), "about": about}
         return StoredDataset(form, meta, whole, split)
+
+    @property
+    def offsets(self) -> Offsets:
+        """What was subtracted from values and targets before they were stored."""
+        return Offsets.load(self.meta.get("about", {}).get("offsets"))
 
     @property
     def digest(self) -> str:

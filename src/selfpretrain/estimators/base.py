@@ -4,7 +4,7 @@ import copy
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,17 +13,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import torch
 from sklearn.utils import check_array
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..api import Request, run_request
+from ..data.containers import Names, rows_of
 from ..data.dataset import SequenceDataset
-from ..data.moments import fit_target, fit_values, nan_spans
-from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
+from ..data.offsets import Offsets
+from ..data.spec import Reals, SequenceSpec, Target
 from ..data.splits import ENOUGH_GROUPS
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, StageFailed
@@ -44,11 +40,15 @@ from . import export, inputs, leaderboard, occlusion, persistence
 from .in_memory import (
     Annotations,
     InMemoryTask,
-    copies_together,
+    check_lengths,
     facts,
     in_alphabet,
     in_memory_task,
+    moved,
+    offsets_of,
+    reals,
     refuse_missing,
+    training_data,
     with_test_split,
 )
 from .inputs import Alphabet, Sequences, embed_unseen
@@ -91,6 +91,8 @@ class SequenceEstimator(EstimatorSettings):
     simple_: tuple[SimplePredictor, ...]
     averaged_: bool
     alphabet_: Alphabet | None
+    offsets_: Offsets
+    channels_: Names | None
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
@@ -198,7 +200,8 @@ class SequenceEstimator(EstimatorSettings):
         data = self._to_dataset(X)
         masked = all(any(s.objective.masks_inputs for s in recipe.stages) for recipe in self.recipes_)
         masked = masked and not self.simple_
-        found = occlusion.explain(self.answering, data, vars(self).get("classes_"), masked, shape)
+        classes = vars(self).get("classes_")
+        found = occlusion.explain(self.answering, data, classes, masked, shape, self.offsets_)
         inner = self._inner()
         return [
             replace(each, sequence=each.sequence[inner], importance=each.importance[inner]) for each in found
@@ -211,6 +214,8 @@ class SequenceEstimator(EstimatorSettings):
             names = " and ".join(each.name for each in self.simple_)
             name = f"an average with {names}" if isinstance(self.answering, AveragePredictor) else names
             raise SpecError(f"{name} cannot be exported; fit with model='network', or save it")
+        for note in self.offsets_.notes():
+            warnings.warn(f"of the exported model, {note}", stacklevel=2)
         return export.export(self.predictor_, path, length)
 
     def push_to_hub(self, name: str, private: bool = False) -> str:
@@ -328,15 +333,17 @@ class SequenceEstimator(EstimatorSettings):
 
     # From X to sequences.
 
-    def _read(self, X: Any, reset: bool) -> Sequences:
-        rows = inputs.as_rows(X)
-        if isinstance(rows, list):
-            return inputs.read(rows, self.signal)
-        how = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
+    def _read(self, X: Any, reset: bool, offsets: tuple[float, ...] | None = None) -> Sequences:
+        rows, names = rows_of(X, None if reset else vars(self).get("channels_"))
+        if reset:
+            self.channels_ = names
         # Neither length nor channels of (n, L, C) are features as scikit-learn counts them.
-        if getattr(rows, "ndim", 2) == 3:
-            return inputs.read(check_array(rows, allow_nd=True, **how), self.signal)
-        return inputs.read(validate_data(self, rows, reset=reset, **how), self.signal)
+        how = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
+        if not isinstance(rows, list) and getattr(rows, "ndim", 2) == 3:
+            rows = check_array(rows, allow_nd=True, **how)
+        elif not isinstance(rows, list):
+            rows = validate_data(self, rows, reset=reset, **how)
+        return inputs.read(rows, self.signal, offsets)
 
     def _to_dataset(self, X: Any) -> SequenceDataset:
         """Return the examples to predict: those of X, or the test split of a task.
@@ -348,17 +355,26 @@ class SequenceEstimator(EstimatorSettings):
         if isinstance(X, SequenceDataset):  # already checked
             return X
         if isinstance(X, str | Task):
-            return evaluate.load_test(load_task(X) if isinstance(X, str) else X)
+            task = load_task(X) if isinstance(X, str) else X
+            return moved(evaluate.load_test(task), offsets_of(task), self.offsets_)
         return self.examples(self.readable(X).sound())
 
-    def readable(self, X: Any) -> Sequences:
-        """Return the sequences of X that the model accepts, and for each other row why it does not."""
+    def readable(self, X: Any, first: int | None = 0) -> Sequences:
+        """Return the sequences of X that the model accepts, and for each other row why it does not.
+
+        Args:
+            first: number of the first row in the warning of unknown symbols; None: no such warning.
+        """
         check_is_fitted(self)
         form = self.predictor_.form
-        found = X if isinstance(X, Sequences) else self._read(X, reset=False)
+        found = X if isinstance(X, Sequences) else self._read(X, False, self.offsets_.values)
         alphabet = self.alphabet_
         length = form.length - (alphabet.signs if alphabet else 0)
-        found = alphabet.with_unknown(alphabet.shifted(found)) if alphabet else found
+        if alphabet:
+            found = alphabet.shifted(found)
+            if first is not None and (note := alphabet.lacks(found, first)):
+                warnings.warn(note, stacklevel=3)
+            found = alphabet.with_unknown(found)
         found = found.fitting(form.signal, length, self.longer)
         if found.cut:
             # Level 3 is the caller of predict, by way of _to_dataset.
@@ -382,54 +398,37 @@ class SequenceEstimator(EstimatorSettings):
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)
-            self.alphabet_ = None
+            self.alphabet_ = self.channels_ = None
             return task
         if isinstance(X, StoredDataset):
             self.set_classes(X.form)
             kind: Literal["text", "tokens"] = "text" if self.signal == "text" else "tokens"
+            self.channels_ = None
             self._data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
             return in_memory_task(self._data)
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
-        check_consistent_length(found.rows, targets, groups)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, targets, ensure_non_negative=True)
+        check_lengths(len(found.rows), targets, groups)
+        targets, offset = reals(targets, target)
+        weights = sample_weight
+        if weights is not None:
+            weights = _check_sample_weight(weights, targets, ensure_non_negative=True)
         annotations = Annotations(targets, None if groups is None else np.asarray(groups), weights)
+        X_unlabelled = list(X_unlabelled) if isinstance(X_unlabelled, Iterator) else X_unlabelled
         if X_unlabelled is not None and len(X_unlabelled):
-            found = inputs.joined(found, self._read(X_unlabelled, reset=False).sound())
+            found = inputs.joined(found, self._read(X_unlabelled, False, found.offsets).sound())
             annotations = annotations.extended(len(found.rows))
+        for note in found.doubts():
+            warnings.warn(note, stacklevel=3)  # the caller of fit
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
         found = found.take(kept)
-        self.alphabet_ = Alphabet.of(found.kind, self._uses_signs())
-        if self.alphabet_ is not None:
-            found = self.alphabet_.with_signs(self.alphabet_.shifted(found))
-        self._data = self._training_data(found, target, annotations.take(kept))
-        return in_memory_task(self._data)
-
-    def _training_data(self, found: Sequences, target: Target, annotations: Annotations) -> StoredDataset:
-        """Return sequences with their annotations, split into train and val, with the statistics of train."""
-        split = annotations.divided(self.validation_fraction, self._seed())
-        if annotations.groups is None:
-            split = copies_together(split, found.dataset(annotations.targets))
-        train = split == 0
-        signal: Signal
-        if self.alphabet_ is None:
-            signal = fit_values(iter([found.flat]), found.lengths, train)
-        else:
-            self.alphabet_ = self.alphabet_.fit(found.take(train))
-            found = self.alphabet_.with_unknown(found)
-            signal = Tokens(self.alphabet_.vocab)
-        if isinstance(target, Reals):
-            target = fit_target(target, annotations.targets[train])
-        examples = replace(
-            found.examples(signal, annotations.targets),
-            groups=annotations.group_numbers,
-            weights=annotations.loss_weights(train),
+        alphabet = Alphabet.of(found.kind, self._uses_signs())
+        offsets = Offsets(found.offsets, offset)
+        split = (self.validation_fraction, self._seed())
+        self._data, self.alphabet_ = training_data(
+            found, alphabet, target, annotations.take(kept), offsets, *split
         )
-        unknown = nan_spans(found.flat) if found.kind == "values" else []
-        meta = {"about": {"unknown": unknown}, "weights": annotations.weights}
-        return StoredDataset(SequenceSpec(signal, int(found.lengths.max()), target), meta, examples, split)
+        return in_memory_task(self._data)
 
     # From a task to networks.
 
@@ -578,6 +577,8 @@ class SequenceEstimator(EstimatorSettings):
         self.simple_ = ()
         self.averaged_ = False
         self.alphabet_ = vars(self).get("alphabet_")
+        self.channels_ = vars(self).get("channels_")
+        self.offsets_ = offsets_of(task)
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)

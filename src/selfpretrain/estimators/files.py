@@ -119,6 +119,7 @@ class NewData:
     sequences: Sequences
     columns: dict[str, list[Any]]
     name: Callable[[int], str] = numbered  # how messages name a row
+    noted: bool = False  # whether a note has named the symbols that training lacks
 
 
 def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
@@ -132,6 +133,7 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
     check_regular(path)
     signal = estimator.predictor_.form.signal
     layout = estimator.reading_
+    offsets = estimator.offsets_.values
     if path.suffix in (".npy", ".npz"):
         arrays = read_arrays(path)
         if "x" not in arrays:
@@ -139,7 +141,7 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
         flat, starts, lengths = find_sequences(arrays)
         source = ArraySource(flat=flat, starts=starts, lengths=lengths, columns={})
         source.kind = "tokens" if isinstance(signal, Tokens) else "values"
-        return NewData(_sequences(source), {"row": list(range(len(starts)))})
+        return NewData(_sequences(source, offsets), {"row": list(range(len(starts)))})
     if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None:
@@ -148,14 +150,15 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
         )
     if layout["form"] in ("texts", "recordings"):
         media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-        return NewData(_sequences(media), {"file": list(map(media.name, range(len(media.files))))})
+        names = list(map(media.name, range(len(media.files))))
+        return NewData(_sequences(media, offsets), {"file": names})
     table = open_table(path, layout["encoding"], layout.get("header", True))
     if layout["form"] == "long":
-        return _long(table, layout, estimator.alphabet_)
-    return _table(table, layout)
+        return _long(table, layout, estimator.alphabet_, offsets)
+    return _table(table, layout, offsets)
 
 
-def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
+def _long(table: Table, layout: Json, alphabet: Alphabet | None, offsets: tuple[float, ...]) -> NewData:
     """Return the sequences of a long table, whose events have the numbers of training.
 
     An event that training lacks is the unknown symbol of the model; without one, its sequence cannot be read.
@@ -174,13 +177,13 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> NewData:
         row, name = next(iter(source.unseen.items()))
         said = f"{len(source.unseen):,} of {source.total:,} sequences hold events that training lacks"
         warnings.warn(f"{said}, such as {name[:40]!r} in {source.name(row)}; they are unknown", stacklevel=3)
-    sequences = _sequences(source)
+    sequences = _sequences(source, offsets)
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
-    return NewData(sequences, {layout["id"]: source.ids})
+    return NewData(sequences, {layout["id"]: source.ids}, noted=True)
 
 
-def _table(table: Table, layout: Json) -> NewData:
+def _table(table: Table, layout: Json, offsets: tuple[float, ...]) -> NewData:
     for column in layout["sequence"]:
         check_column(column, table.columns)
     source = TableSource(layout["kind"], table=table, options=ImportOptions(), form=layout["form"])
@@ -195,7 +198,7 @@ def _table(table: Table, layout: Json) -> NewData:
     for batch in table.batches(list(columns)) if columns else ():
         for name in columns:
             columns[name] += batch[name].to_pylist()
-    sequences = _sequences(source)
+    sequences = _sequences(source, offsets)
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
     return NewData(sequences, columns, table.name)
@@ -239,8 +242,8 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
     return source
 
 
-def _sequences(source: Source) -> Sequences:
-    """Return all sequences of a source, and why the others cannot be read."""
+def _sequences(source: Source, offsets: tuple[float, ...]) -> Sequences:
+    """Return all sequences of a source, minus the offsets of a model, and why the others cannot be read."""
     parts = list(source.parts())
     if source.kind == "values":
         _note_missing(parts, source)
@@ -261,7 +264,7 @@ def _sequences(source: Source) -> Sequences:
         np.concatenate([part.lengths for part in parts]),
         np.concatenate([part.rows for part in parts]),
         wrong,
-    ).checked()
+    ).checked(offsets)
 
 
 def _note_missing(parts: list[Part], source: Source) -> None:
@@ -320,7 +323,7 @@ def usable(estimator: SequenceEstimator, new: NewData, skip_bad: bool) -> Sequen
     Raises:
         DataError: naming the unusable rows, unless skip_bad; or if there is no usable row.
     """
-    found = estimator.readable(new.sequences)
+    found = estimator.readable(new.sequences, None if new.noted else 1)
     if found.wrong and not skip_bad:
         raise DataError(f"{complaint(found.wrong, found.given, new.name)}; --skip-bad answers the others")
     if not len(found.rows):

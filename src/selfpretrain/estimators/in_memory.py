@@ -13,16 +13,18 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 from torch import Tensor
 
 from ..config import spec
+from ..data.containers import is_missing, plain_labels
 from ..data.dataset import SequenceDataset
-from ..data.labels import is_missing
-from ..data.moments import clip_tokens
-from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
+from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
+from ..data.offsets import Offsets, offset_of
+from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
 from ..data.splits import split_rows, strata_of
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
 from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
+from ..tasks.imported import Imported
 from .inputs import Alphabet, Sequences
 
 _held: "weakref.WeakValueDictionary[str, StoredDataset]" = weakref.WeakValueDictionary()
@@ -83,6 +85,8 @@ def in_memory_task(data: StoredDataset) -> InMemoryTask:
     for part in (whole.flat, whole.starts, whole.lengths, whole.targets, whole.groups, whole.weights):
         found.update(b"|" if part is None else _bytes(part))
     found.update(data.split.astype(np.int8).tobytes())
+    if data.offsets != Offsets():
+        found.update(repr(data.offsets).encode())
     digest = found.hexdigest()
     _held[digest] = data
     return InMemoryTask(digest)
@@ -271,6 +275,48 @@ class Annotations:
         return split
 
 
+def training_data(
+    found: Sequences,
+    alphabet: Alphabet | None,
+    target: Target,
+    annotations: Annotations,
+    offsets: Offsets,
+    share: float,
+    seed: int,
+) -> tuple[StoredDataset, Alphabet | None]:
+    """Return sequences split into train and val, with the statistics of train, and the alphabet of train.
+
+    Args:
+        share: of the labelled examples, for val; see ``Annotations.divided``.
+    """
+    if alphabet is not None:
+        found = alphabet.with_signs(alphabet.shifted(found))
+    split = annotations.divided(share, seed)
+    if annotations.groups is None:
+        split = copies_together(split, found.dataset(annotations.targets))
+    train = split == 0
+    signal: Signal
+    if alphabet is None:
+        signal = fit_values(iter([found.flat]), found.lengths, train)
+    else:
+        alphabet = alphabet.fit(found.take(train))
+        found = alphabet.with_unknown(found)
+        signal = Tokens(alphabet.vocab)
+    if isinstance(target, Reals):
+        target = fit_target(target, annotations.targets[train])
+    examples = replace(
+        found.examples(signal, annotations.targets),
+        groups=annotations.group_numbers,
+        weights=annotations.loss_weights(train),
+    )
+    about: dict[str, Any] = {"unknown": nan_spans(found.flat) if found.kind == "values" else []}
+    if offsets != Offsets():
+        about["offsets"] = asdict(offsets)
+    meta = {"about": about, "weights": annotations.weights}
+    form = SequenceSpec(signal, int(found.lengths.max()), target)
+    return StoredDataset(form, meta, examples, split), alphabet
+
+
 def copies_together(parts: np.ndarray, examples: SequenceDataset) -> np.ndarray:
     """Return the part (n,) of every example, where labelled copies of a sequence are in that of the first.
 
@@ -289,6 +335,57 @@ def copies_together(parts: np.ndarray, examples: SequenceDataset) -> np.ndarray:
     together = parts.copy()
     together[rows] = after
     return together
+
+
+def offsets_of(task: Task) -> Offsets:
+    """Return what was subtracted from the values and targets of a task."""
+    return task.data().offsets if isinstance(task, InMemoryTask | Imported) else Offsets()
+
+
+def moved(examples: SequenceDataset, given: Offsets, wanted: Offsets) -> SequenceDataset:
+    """Return examples from which the wanted offsets are subtracted instead of the given ones.
+
+    Targets stay as they are.
+    """
+    if given.values == wanted.values or not examples.flat.is_floating_point():
+        return examples
+    channels = examples.flat.shape[1]
+    levels = [np.array(each.values or [0.0] * channels) for each in (given, wanted)]
+    if any(len(level) != channels for level in levels):
+        return examples  # the network refuses another number of channels
+    flat = examples.flat.double() + torch.from_numpy(levels[0] - levels[1])
+    return replace(examples, flat=flat.float())
+
+
+def reals(targets: np.ndarray, target: Target) -> tuple[np.ndarray, float]:
+    """Return real targets (n,) as float32 minus an offset, and the offset; others unchanged, and 0.
+
+    Raises:
+        DataError: naming the first that is beyond float32.
+    """
+    if not isinstance(target, Reals):
+        return targets, 0.0
+    offset = offset_of(targets)
+    beyond = np.abs(targets - offset) > np.finfo(np.float32).max
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise DataError(
+            f"y[{row}] is {targets[row]:g}, which is beyond float32; give y in larger units, or its log"
+        )
+    return (targets - offset).astype(np.float32), offset
+
+
+def check_lengths(count: int, y: Any, groups: Any) -> None:
+    """Check that there is one label, and one group, for every sequence.
+
+    Raises:
+        DataError: if there are more or fewer.
+    """
+    for name, values in (("y", y), ("groups", groups)):
+        if values is not None and len(values) != count:
+            raise DataError(
+                f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
+            )
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
@@ -312,6 +409,6 @@ def refuse_unlabelled(y: Any) -> None:
     Raises:
         DataError: if a label is None or NaN.
     """
-    missing = 0 if y is None else sum(map(is_missing, y))
+    missing = 0 if y is None else sum(map(is_missing, plain_labels(y)))
     if missing:
         raise DataError(f"{missing} labels of y are missing; score needs all of them, evaluate does not")

@@ -9,16 +9,17 @@ n-grams where a sequence begins and ends. The unknown symbol stands for every sy
 contain.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from ..data.dataset import SequenceDataset
+from ..data.importing.arrays import many_channels
 from ..data.importing.source import SURROGATE, interpolate, known_lengths, positions
+from ..data.offsets import BLUR, blurred, centred, offsets_of
 from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 from ..training.model import Network
@@ -49,6 +50,8 @@ class Sequences:
     rows: np.ndarray  # (n,) their row numbers in X
     wrong: dict[int, str]  # row number -> why it cannot be used
     cut: int = 0  # number of sequences that were cut to the maximum length
+    offsets: tuple[float, ...] = ()  # what was subtracted from the values of every channel
+    blurred: int = 0  # number of sequences that rounding to float32 blurs all the same
 
     @property
     def given(self) -> int:
@@ -63,8 +66,12 @@ class Sequences:
             self, flat=flat, lengths=self.lengths[keep], rows=self.rows[keep], wrong=self.wrong | wrong
         )
 
-    def checked(self) -> "Sequences":
-        """Drop unusable rows, cut padding, fill in missing values, and convert to int32 or float32."""
+    def checked(self, offsets: tuple[float, ...] | None = None) -> "Sequences":
+        """Drop unusable rows, cut padding, fill in missing values, and convert to int32 or float32.
+
+        Args:
+            offsets: what to subtract from values before they become float32; None: what they need.
+        """
         if self.kind == "text":
             return self.take(self.lengths > 0, NOTHING)
         if self.kind == "tokens":
@@ -75,8 +82,11 @@ class Sequences:
             found = self.take(~_owners(bad, self.lengths), why)
             found = replace(found, flat=found.flat.astype(np.int32))
             return found.take(found.lengths > 0, NOTHING)
+        offsets = offsets_of(self.flat) if offsets is None else offsets
+        flat = centred(self.flat, offsets)
         with np.errstate(over="ignore"):
-            found = replace(self, flat=self.flat.astype(np.float32))
+            single = flat.astype(np.float32)
+        found = replace(self, flat=single, offsets=offsets, blurred=blurred(flat, self.lengths))
         infinite = _owners(np.isinf(found.flat).any(1), found.lengths)
         found = found.take(~infinite, "a value is infinite, or beyond float32")._without_padding()
         found = found.take(found.lengths > 0, NOTHING)
@@ -100,6 +110,14 @@ class Sequences:
         if self.wrong:
             raise DataError(complaint(self.wrong, self.given))
         return self
+
+    def doubts(self) -> list[str]:
+        """Return notes on values of training that may not be what was meant."""
+        if self.kind != "values" or not len(self.rows):
+            return []
+        channels, longest = self.flat.shape[1], int(self.lengths.max())
+        notes = [many_channels(channels, longest)] if channels > longest else []
+        return notes + [f"{self.blurred:,} of {self.given:,} sequences {BLUR}"] * bool(self.blurred)
 
     def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
         """Keep the sequences that fit a network's signal; cut or reject those beyond its maximum length."""
@@ -160,25 +178,11 @@ def joined(first: Sequences, second: Sequences) -> Sequences:
     return replace(first, flat=flat, lengths=lengths, rows=rows, wrong=wrong)
 
 
-def as_rows(X: Any) -> Any:
-    """Return lists, columns of objects and Arrow arrays as a list of sequences, numeric arrays unchanged."""
-    if isinstance(X, pa.Array | pa.ChunkedArray):
-        return X.to_pylist()
-    dense = getattr(X, "ndim", None)
-    if dense == 1 and getattr(X, "dtype", np.dtype("O")).kind in "OUS":  # an array or a table column
-        return list(X)
-    if dense is None and isinstance(X, Iterable) and not isinstance(X, str | bytes):
-        rows = list(X) if isinstance(X, Sequence) else X
-        return rows if isinstance(rows, list) and any(map(_is_row, rows)) else X
-    return X
-
-
-def _is_row(row: Any) -> bool:
-    return isinstance(row, str | bytes | list | tuple) or getattr(row, "ndim", 0) > 0
-
-
-def read(X: Any, kind: Kind = "auto") -> Sequences:
+def read(X: Any, kind: Kind = "auto", offsets: tuple[float, ...] | None = None) -> Sequences:
     """Read sequences from a list (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array.
+
+    Args:
+        offsets: see ``Sequences.checked``.
 
     Raises:
         DataError: if there is none.
@@ -187,10 +191,10 @@ def read(X: Any, kind: Kind = "auto") -> Sequences:
     if not len(rows):
         raise DataError("X holds no sequence")
     if isinstance(rows, np.ndarray):
-        return _dense(rows, kind)
+        return _dense(rows, kind).checked(offsets)
     if kind == "text" or (kind == "auto" and any(isinstance(row, str | bytes) for row in rows)):
         return _text(rows)
-    return _ragged(rows, "tokens" if kind == "tokens" else "values")
+    return _ragged(rows, "tokens" if kind == "tokens" else "values").checked(offsets)
 
 
 def _text(rows: list[Any]) -> Sequences:
@@ -221,7 +225,7 @@ def _ragged(rows: list[Any], kind: Literal["tokens", "values"]) -> Sequences:
     empty = np.empty((0, max(channels, 1)) if kind == "values" else 0, dtype=np.float32)
     flat = np.concatenate(list(found.values())) if found else empty
     lengths = np.array([len(row) for row in found.values()], dtype=np.int64)
-    return Sequences(kind, flat, lengths, np.array(list(found), dtype=np.int64), wrong).checked()
+    return Sequences(kind, flat, lengths, np.array(list(found), dtype=np.int64), wrong)
 
 
 def _array(row: Any, kind: str) -> tuple[np.ndarray | None, str]:
@@ -249,9 +253,9 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     rows = np.arange(n)
     lengths = np.full(n, length)
     if kind in ("tokens", "text"):
-        return Sequences("tokens", x.reshape(-1), lengths, rows, {}).checked()
+        return Sequences("tokens", x.reshape(-1), lengths, rows, {})
     flat = x.reshape(n * length, -1).astype(np.float64)
-    return Sequences("values", flat, lengths, rows, {}).checked()
+    return Sequences("values", flat, lengths, rows, {})
 
 
 def _owners(marked: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -259,6 +263,12 @@ def _owners(marked: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     found = np.zeros(len(lengths), dtype=bool)
     found[np.repeat(np.arange(len(lengths)), lengths)[marked]] = True
     return found
+
+
+def _ranges(numbers: np.ndarray) -> tuple[tuple[int, int], ...]:
+    """Return the ranges (first, last + 1) of sorted distinct numbers."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers.astype(np.int64)) > 1) + 1)
+    return tuple((int(run[0]), int(run[-1]) + 1) for run in runs if len(run))
 
 
 @dataclass(frozen=True)
@@ -274,6 +284,7 @@ class Alphabet:
     unknown: int | None = None
     begin: int | None = None
     end: int | None = None
+    seen: tuple[tuple[int, int], ...] = ()  # ranges (first, last + 1) of the symbols of training; empty: any
 
     @classmethod
     def of(cls, kind: str, signs: bool) -> "Alphabet | None":
@@ -294,10 +305,12 @@ class Alphabet:
         if plain is None:
             return None
         extra = (plain[name] for name in ("unknown", "begin", "end"))
-        special = [None if number is None else int(number) for number in extra]
-        found = cls(int(plain["vocab"]), int(plain["shift"]), *special)
+        unknown, begin, end = (None if number is None else int(number) for number in extra)
+        seen = tuple((int(first), int(end)) for first, end in plain.get("seen", ()))
+        found = cls(int(plain["vocab"]), int(plain["shift"]), unknown, begin, end, seen)
         fits = isinstance(signal, Tokens) and found.vocab == signal.vocab
-        if not fits or not all(0 <= number < found.vocab for number in (found.shift, *special) if number):
+        numbers = [number for number in (found.shift, unknown, begin, end) if number]
+        if not fits or not all(0 <= number < found.vocab for number in numbers):
             raise ValueError(f"an alphabet of {found.vocab} symbols for {signal}")
         return found
 
@@ -307,10 +320,51 @@ class Alphabet:
         return 0 if self.begin is None else SIGNS
 
     def fit(self, found: Sequences) -> "Alphabet":
-        """Return the alphabet that ends with the greatest symbol of some shifted sequences."""
+        """Return the alphabet of some shifted sequences, whose greatest symbol ends it."""
+        fitted = replace(self, seen=_ranges(np.unique(found.flat)))
         if self.unknown is None:
-            return self
-        return replace(self, vocab=max(self.vocab, int(found.flat.max(initial=0)) + 1))
+            return fitted
+        return replace(fitted, vocab=max(self.vocab, int(found.flat.max(initial=0)) + 1))
+
+    def lacks(self, found: Sequences, first: int = 0) -> str:
+        """Return a note on shifted sequences with symbols that training lacks, or "" if there are none.
+
+        Args:
+            first: number of the first row in the note.
+        """
+        if not self.seen or found.kind == "values":
+            return ""
+        unseen = ~self._saw(found.flat)
+        if not (rows := _owners(unseen, found.lengths)).any():
+            return ""
+        row = int(rows.argmax())
+        end = int(found.lengths[: row + 1].sum())
+        span = slice(end - int(found.lengths[row]), end)
+        symbols = found.flat[span]
+        what, symbol, hint = "symbols", str(int(symbols[unseen[span]][0]) - self.shift), ""
+        if found.kind == "text":
+            what, (symbol, hint) = "letters", self._letter(symbols, unseen[span])
+        place = f"{int(unseen[span].sum()):,} of {len(symbols):,} positions, {symbol}"
+        return (
+            f"{int(rows.sum()):,} of {found.given:,} sequences have {what} that training lacks "
+            f"(row {int(found.rows[row]) + first}: {place}){hint}"
+        )
+
+    def _saw(self, symbols: np.ndarray) -> np.ndarray:
+        """Return whether training contained each symbol."""
+        edges = np.array(self.seen, dtype=np.int64).reshape(-1)
+        return np.asarray(np.searchsorted(edges, symbols, side="right") % 2 == 1)
+
+    def _letter(self, text: np.ndarray, unseen: np.ndarray) -> tuple[str, str]:
+        """Return the first letter of a text that training lacks, and a hint if it had the other case."""
+        letters = text.astype(np.uint8).tobytes().decode(errors="surrogateescape")
+        sizes = [len(letter.encode(errors="surrogateescape")) for letter in letters]
+        letter = letters[int(np.searchsorted(np.cumsum(sizes), int(unseen.argmax()), side="right"))]
+        for case, other in (("upper", letter.upper()), ("lower", letter.lower())):
+            code = np.frombuffer(other.encode(errors="surrogateescape"), np.uint8)
+            if other != letter and self._saw(code).all():
+                return repr(letter), f"; {case} case was seen in training"
+        return repr(letter), ""
 
     def shifted(self, found: Sequences) -> Sequences:
         """Return sequences whose symbols are those of the alphabet, or beyond it."""

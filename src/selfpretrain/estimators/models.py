@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import confusion_matrix, r2_score
 
 from ..config import from_dict
 from ..data.dataset import SequenceDataset
@@ -26,13 +26,13 @@ from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
 from ..report.results import read_record
 from ..studies.recipes.arms import ArmRecipes
-from ..tasks.base import Task
+from ..tasks.base import Task, load_task
 from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from ..training.run_dir import RESULT, WEIGHTS, RunDir
 from . import persistence
 from .base import SequenceEstimator
-from .in_memory import refuse_missing, refuse_unlabelled
+from .in_memory import offsets_of, refuse_missing, refuse_unlabelled
 from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (
@@ -308,14 +308,13 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted numbers (n,), in the units of y."""
         data = self._to_dataset(X)
-        return self.answering.probabilities(data)[:, 0]
+        return self.answering.probabilities(data)[:, 0] + self.offsets_.target
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R2; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
-            y = self._to_dataset(X).targets.numpy()
-        else:
-            refuse_unlabelled(y)
+            return float(r2_score(*self._true_and_predicted(X, y), sample_weight=sample_weight))
+        refuse_unlabelled(y)
         return float(super().score(X, y, sample_weight))
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
@@ -325,8 +324,10 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return true and predicted numbers (n,); of a task, on its test split."""
         data = self._to_dataset(X)
-        y_true = data.targets.numpy() if isinstance(X, str | Task) else numbers_of(y)
-        return y_true.astype(np.float64), self.predict(data)
+        if not isinstance(X, str | Task):
+            return numbers_of(y), self.predict(data)
+        offset = offsets_of(load_task(X) if isinstance(X, str) else X).target
+        return data.targets.numpy().astype(np.float64) + offset, self.predict(data)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)

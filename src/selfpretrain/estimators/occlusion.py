@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..data.dataset import SequenceDataset, generator
+from ..data.offsets import NOTHING, Offsets, restored
 from ..data.spec import Signal, Tokens
 from ..errors import SpecError
 from ..report.figures import style
@@ -131,6 +132,7 @@ def explain(
     classes: np.ndarray | None,
     masked: bool,
     shape: tuple[int, int] | None = None,
+    offsets: Offsets = NOTHING,
 ) -> list[Explanation]:
     """Return the importance of every position of some sequences for the predictions of a model.
 
@@ -138,6 +140,7 @@ def explain(
         classes: (K,) labels of the outputs; None: the output is a number.
         masked: whether pretraining masked positions.
         shape: rows and columns, if sequences are images; None: a square, if the model was trained on pixels.
+        offsets: what was subtracted from values and targets; it is added to answers and sequences.
 
     Raises:
         SpecError: if the model does not predict whole sequences, or a sequence does not have that shape.
@@ -157,8 +160,9 @@ def explain(
             )
         inputs = data.batch(torch.tensor([row])).inputs
         output, importance = _importance(predictor, inputs, list(_stretches(length, image)), masked)
-        answer = float(output[0]) if classes is None else classes[int(output.argmax())]
-        found.append(Explanation(answer, data.sequence(row), importance, text, image))
+        answer = float(output[0]) + offsets.target if classes is None else classes[int(output.argmax())]
+        sequence = restored(data.sequence(row), offsets.values)
+        found.append(Explanation(answer, sequence, importance, text, image))
     return found
 
 

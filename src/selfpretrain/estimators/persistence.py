@@ -10,7 +10,7 @@ reliability.svg      reliability curve, for classifiers with test scores
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -22,8 +22,10 @@ from jinja2 import Environment, StrictUndefined
 
 from .. import __version__
 from ..config import demand_trust, from_dict, is_ours, to_dict
+from ..data.containers import Names
 from ..data.labels import labels_from
-from ..data.spec import SequenceSpec
+from ..data.offsets import Offsets
+from ..data.spec import SequenceSpec, Signal, Values
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError, printable
 from ..objectives.base import Objective
@@ -136,6 +138,8 @@ class FittedEstimator(Protocol):
     simple_: tuple[SimplePredictor, ...]
     averaged_: bool
     alphabet_: Alphabet | None
+    offsets_: Offsets
+    channels_: Names | None
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
@@ -213,6 +217,9 @@ def _content(estimator: FittedEstimator) -> Json:
         "data": estimator.data_facts_,
         "reading": estimator.reading_,
         "alphabet": None if estimator.alphabet_ is None else asdict(estimator.alphabet_),
+        "offsets": asdict(estimator.offsets_),
+        "channels": estimator.channels_ and [_name(name) for name in estimator.channels_],
+        "feature_names": [_name(name) for name in getattr(estimator, "feature_names_in_", ())],
         "kept": estimator.kept_,
         "leaderboard": estimator.leaderboard_,
         "trials": estimator.trials_,
@@ -269,6 +276,10 @@ def load(
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
         estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
         estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
+        estimator.offsets_ = Offsets.load(content.get("offsets"))
+        names = content.get("channels")
+        estimator.channels_ = names and [_label(name) for name in names]
+        _check_channels(estimator.predictor_.form.signal, estimator.offsets_.values, estimator.channels_)
         estimator.kept_ = str(content.get("kept", ""))
         estimator.leaderboard_ = list(content.get("leaderboard", []))
         estimator.trials_ = list(content.get("trials", []))
@@ -284,6 +295,8 @@ def load(
         estimator.recipes_ = [from_dict(recipe, trust) for recipe in content["recipes"]]
         if content.get("features") is not None:
             vars(estimator)["n_features_in_"] = int(content["features"])
+        if content.get("feature_names"):
+            vars(estimator)["feature_names_in_"] = np.array(content["feature_names"], dtype=object)
     estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
     return estimator
 
@@ -408,6 +421,17 @@ def _plain(label: Any) -> Any:
     if isinstance(label, str | int | float | bool):
         return label
     raise SpecError(f"a label is {label!r}, a {type(label).__name__}; words, numbers and tuples can be saved")
+
+
+def _name(name: Any) -> Any:
+    """Return the name of a channel in a form that JSON can hold: of other types, its text."""
+    return _plain(name) if isinstance(name, str | int | float | tuple | np.generic) else str(name)
+
+
+def _check_channels(signal: Signal, *described: Sized | None) -> None:
+    channels = signal.channels if isinstance(signal, Values) else 0
+    if any(each and len(each) != channels for each in described):
+        raise ValueError(f"offsets or names for other channels than the {channels} of the network")
 
 
 def _label(plain: Any) -> Any:

@@ -1,18 +1,22 @@
 """Import of NumPy arrays: equal or padded rows, or flat sequences with offsets.
 
 x        (n, L) integers: tokens; (n, L) or (n, L, C) floats: values; or flat, (T,) or (T, C), with offsets
-y        (n,) classes or real numbers; -1 among integers, "" and NaN: unlabelled; with target="sets" (n, K)
-         0 and 1; with target="positions" (n, L) the class of every position
+y        (n,) or (n, 1) classes or real numbers; "", NaN and masked: unlabelled, while -1 is a class or number
+         like any other; with target="sets" (n, K) 0 and 1; with target="positions" (n, L) the class of every
+         position
 lengths  (n,) length of each row without padding; optional
 offsets  (n + 1,) where sequences start in a flat x; optional
 split    (n,) "train", "val", "test" or 0, 1, 2; optional
 groups   (n,) patient, machine, speaker ...; optional
 
-An ``.npy`` file holds ``x`` only; the other arrays are files next to it: ``waves.y.npy`` for ``waves.npy``.
+In an ``.npz`` file, X and Y may be capital, and there may be such arrays for every split: X_train, y_train,
+X_test, y_test. An ``.npy`` file holds ``x`` only; the other arrays are files next to it: ``waves.y.npy`` for
+``waves.npy``.
 """
 
+import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError, nearest
-from ..labels import is_missing
+from ..containers import is_missing, plain_labels, rows_of
+from ..splits import SPLIT_NAMES
 from .columns import labels_of_table
 from .options import ImportOptions
 from .source import Part, Signal, Source, lists_of, readable, words
@@ -29,6 +34,8 @@ from .source import Part, Signal, Source, lists_of, readable, words
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
+OF_SPLIT = re.compile(rf"(x|y|groups|lengths)_({'|'.join(SPLIT_NAMES)})", re.IGNORECASE)
+"""Names of the arrays of one split, e.g. X_train."""
 LARGEST_UNPACKED = 1 << 28
 LARGEST_RATIO = 200
 """Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
@@ -78,13 +85,15 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
     if not len(starts):
         raise DataError("x holds no sequence")
     changed: dict[str, str] = {}
+    several = options.target in ("sets", "positions")
+    described = {key: _described(key, arrays[key], len(starts), several) for key in ROLES if key in arrays}
     columns = {
-        role: _words(key, arrays[key], len(starts), changed)
-        for key, role in ROLES.items()
-        if key in arrays and (key != "y" or arrays[key].ndim == 1)
+        ROLES[key]: words(pa.array(np.ma.getdata(array), mask=np.ma.getmaskarray(array)), changed)
+        for key, array in described.items()
+        if array.ndim == 1
     }
-    if "y" in arrays and arrays["y"].ndim > 1:
-        columns["label"] = _several(arrays["y"], starts, lengths, options, changed)
+    if "y" in described and described["y"].ndim > 1:
+        columns["label"] = _several(described["y"], starts, lengths, options, changed)
     numbers = flat.dtype.kind == "f" or flat.ndim == 2
     kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
     if kind == "tokens" and numbers:
@@ -97,7 +106,31 @@ def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> Ar
         kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
     )
     source.changed = changed
+    source.hints = _hints(flat, lengths, None if options.target == "reals" else described.get("y"))
     return source
+
+
+def _hints(flat: np.ndarray, lengths: np.ndarray, y: np.ndarray | None) -> list[str]:
+    """Return notes on arrays that may have been meant otherwise."""
+    hints = []
+    if flat.ndim == 2 and flat.shape[1] > lengths.max():
+        hints.append(many_channels(flat.shape[1], int(lengths.max())))
+    if y is None or y.dtype.kind != "i":
+        return hints
+    if y.ndim == 2 and y.shape[1] >= lengths.max():  # padding is no label
+        y = y[np.arange(y.shape[1]) < lengths[:, None]]
+    kinds = np.unique(np.ma.compressed(y))
+    if len(kinds) > 2 and (kinds == np.arange(-1, len(kinds) - 1)).all():
+        hints.append('y: -1 is a class like 0 and 1; missing are labels that are NaN, "" or masked')
+    return hints
+
+
+def many_channels(channels: int, longest: int) -> str:
+    """Return a note on sequences with more channels than positions."""
+    return (
+        f"sequences are read as at most {longest:,} positions of {channels:,} channels; if these are the "
+        f"positions, give X.transpose(0, 2, 1)"
+    )
 
 
 def find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,7 +139,7 @@ def find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.nda
     Raises:
         DataError: if ``x`` holds no numbers, or ``lengths`` or ``offsets`` do not fit it.
     """
-    x = arrays["x"]
+    x = _native(arrays["x"])
     if x.dtype.kind not in "biuf":
         raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
     if "lengths" in arrays and "offsets" in arrays:
@@ -123,7 +156,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         DataError: if the file is damaged, or holds Python objects.
     """
     if path.suffix == ".npz":
-        return _unzip(path)
+        return _named(_unzip(path))
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
     return {key: _open(file) for key, file in files.items()}
@@ -148,19 +181,23 @@ def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def join_arrays(x: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
+def join_arrays(x: Any) -> dict[str, np.ndarray]:
     """Return ``x``, with ``offsets`` if it is a list of arrays (length,) or (length, channels).
 
     Raises:
         DataError: if the arrays of a list differ in kind or channels, or are texts.
     """
-    if isinstance(x, np.ndarray):
-        return {"x": x}
-    if any(isinstance(part, str) for part in x):
+    for part in x if isinstance(x, list) else [x]:
+        if np.ma.isMaskedArray(part) and part.dtype.kind != "f" and np.ma.getmaskarray(part).any():
+            raise DataError("x holds masked integers, and tokens are never missing; make them floats")
+    rows = rows_of(x)[0]
+    if not isinstance(rows, list):
+        return {"x": np.asarray(rows)}
+    if any(isinstance(part, str) for part in rows):
         raise DataError(
             "x holds text; import texts from a table: CSV or JSON lines with a column of texts (import_data)"
         )
-    parts = [np.asarray(part) for part in x]
+    parts = [np.asarray(part) for part in rows]
     shapes = {part.shape[1:] for part in parts}
     kinds = {part.dtype.kind for part in parts if part.size}
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
@@ -174,24 +211,25 @@ def of_one_type(values: Any, name: str) -> np.ndarray:
     Raises:
         DataError: if the values are of several types, or lists of unequal lengths.
     """
+    values = plain_labels(values)
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise DataError(f"{name} holds lists of unequal lengths; make it an array") from error
     # NumPy turns a list of booleans and NaN into numbers, and one of words and NaN into words.
     mixed = isinstance(values, list) and any(isinstance(value, bool) for value in values)
-    if array.ndim != 1 or (array.dtype.kind not in "OU" and not mixed):
+    if array.dtype.kind not in "OU" and not mixed:
         return array
-    objects = np.empty(len(array), dtype=object)
-    objects[:] = list(values)
-    missing = np.array([is_missing(value) for value in objects], dtype=bool)
+    objects = np.empty(array.shape, dtype=object)
+    objects[:] = values if array.ndim > 1 else list(values)
+    missing = np.vectorize(is_missing, otypes=[bool])(objects)
     if array.dtype.kind != "O" and not missing.any():
         return array
     known = np.array(objects[~missing].tolist())
     words_only = all(isinstance(value, str) for value in objects[~missing])
     if known.ndim != 1 or known.dtype.kind not in "biufU" or (known.dtype.kind == "U" and not words_only):
         raise DataError(f"{name} mixes kinds of things; make it an array of numbers or of strings")
-    filled = np.zeros(len(array), dtype=known.dtype)
+    filled = np.zeros(array.shape, dtype=known.dtype)
     filled[~missing] = known
     return np.ma.masked_array(filled, missing)
 
@@ -252,35 +290,71 @@ def _whole(name: str, array: np.ndarray) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _words(name: str, array: np.ndarray, n: int, changed: dict[str, str]) -> pa.Array:
-    """Return one string per sequence; -1 among integer labels is null (unlabelled), as is what is masked."""
-    if array.shape != (n,):
+def _native(array: np.ndarray) -> np.ndarray:
+    """Return the array in the byte order of this machine, which Arrow and torch need."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _named(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays by the names that an import knows; those of several splits are put end to end."""
+    found = {key.lower() if key in ("X", "Y") else key: array for key, array in arrays.items()}
+    if len(found) < len(arrays):  # both X and x
+        return arrays
+    parts: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in found.items():
+        match = OF_SPLIT.fullmatch(name)
+        if match is None:
+            return found
+        parts.setdefault(match[1].lower(), {})[match[2].lower()] = array
+    return _joined_splits(parts) if "x" in parts else found
+
+
+def _joined_splits(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return arrays of several splits, by array and split, as one of each and ``split``.
+
+    Raises:
+        DataError: if a split lacks an array that another has.
+    """
+    splits = list(parts.get("x", {}))
+    for key, of_key in parts.items():
+        if odd := set(splits) ^ set(of_key):
+            raise DataError(f"the arrays of split {odd.pop()!r} are incomplete: each needs x and {key}")
+    xs = list(parts.pop("x").values())
+    joined = {key: np.concatenate([of_key[split] for split in splits]) for key, of_key in parts.items()}
+    joined["split"] = np.repeat(splits, [len(x) for x in xs])
+    if len({x.shape[1:] for x in xs}) > 1 and "lengths" not in joined:  # equal lengths within a split only
+        return joined | join_arrays([row for x in xs for row in x])
+    return joined | {"x": np.concatenate(xs)}
+
+
+def _described(name: str, array: np.ndarray, n: int, several: bool) -> np.ndarray:
+    """Return labels, groups or splits (n,), or if there may be several labels (n, ...), checked.
+
+    Raises:
+        DataError: if their number or type does not fit.
+    """
+    array = _native(array)
+    if array.shape == (n, 1) and not (several and name == "y"):
+        array = array[:, 0]
+    wide = array.ndim == 2 and len(array) == n and name == "y"
+    if array.shape != (n,) and not wide:
         raise DataError(f"`{name}` has shape {array.shape}, but there are {n} sequences")
     if array.dtype.kind not in "biufUS":
         raise DataError(f"{name} is {array.dtype}; it must hold integers, floats or strings")
-    array = array.astype(str) if array.dtype.kind in "US" else array
-    if name == "y" and array.dtype.kind == "i" and not (np.ma.isMaskedArray(array) and (array < -1).any()):
-        if (array < -1).any():
-            row = int((array < -1).argmax())
-            raise DataError(f"y[{row}] is {array[row]}; classes are numbered from 0, and -1 means unlabelled")
-        array = np.ma.masked_equal(array, -1)
-    return words(pa.array(np.ma.getdata(array), mask=np.ma.getmaskarray(array)), changed)
+    return array.astype(str) if array.dtype.kind == "S" else array
 
 
 def _several(
     y: np.ndarray, starts: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed: dict[str, str]
 ) -> pa.Array:
-    """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; -1 is unknown."""
-    if y.ndim > 2 or len(y) != len(starts) or y.dtype.kind not in "biufUS":
-        raise DataError(f"`y` is {y.dtype} {y.shape}, but there are {len(starts)} sequences")
+    """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; NaN is unknown."""
     if options.target == "sets":
-        table = y.astype(np.float64)
-        table[table < 0] = np.nan
+        table = np.ma.filled(y.astype(np.float64), np.nan)
         return labels_of_table(table, [str(k) for k in range(y.shape[1])], lambda row: f"sequence {row}")
     if options.target != "positions":
         raise DataError(
             f"`y` has shape {y.shape}; say --target sets for a table of 0 and 1, or --target positions"
         )
     inside = np.arange(y.shape[1]) < lengths[:, None]
-    unknown = (y == -1)[inside] if y.dtype.kind == "i" else None
-    return lists_of(words(pa.array(y[inside], mask=unknown), changed), inside.sum(1))
+    known = words(pa.array(np.ma.getdata(y)[inside], mask=np.ma.getmaskarray(y)[inside]), changed)
+    return lists_of(known, inside.sum(1))

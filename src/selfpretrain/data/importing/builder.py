@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
-from ..labels import EXACT, LabelColumn
+from ..labels import LabelColumn
 from ..moments import BYTES, Spans, fit_values, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
+from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens, Values
 from ..splits import ENOUGH_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
@@ -34,6 +35,8 @@ class SetBuilder:
     shortened: int = 0
     rounded: int = 0
     ignored: int = 0
+    blurred: int = 0
+    offsets: tuple[float, ...] | None = None  # of the values, from the first part
     low: float = np.inf
     high: float = -np.inf
     is_whole: bool = True
@@ -83,8 +86,7 @@ class SetBuilder:
         before = len(part.lengths)
         kept_as_is = part.flat.dtype in (np.uint8, np.int16) and self.options.missing != "mask"
         if self.source.kind == "values" and not kept_as_is:
-            self.rounded += _rounded(part.flat)
-            part = fill_missing(part, self.options.missing, self.source)
+            part = fill_missing(self._centred(part), self.options.missing, self.source)
         empty = part.lengths == 0
         if empty.any():
             if self.options.missing != "drop":
@@ -97,6 +99,15 @@ class SetBuilder:
             self.shortened += int((part.lengths > longest).sum())
             part = part.shortened(np.full_like(part.lengths, longest))
         return part
+
+    def _centred(self, part: Part) -> Part:
+        """Return values from which their offsets are subtracted, so that float32 does not blur them."""
+        if self.offsets is None:
+            self.offsets = offsets_of(part.flat)
+        flat = centred(part.flat, self.offsets)
+        self.rounded += _rounded(flat)
+        self.blurred += blurred(flat, part.lengths)
+        return replace(part, flat=flat)
 
     def _stored(self, part: Part) -> np.ndarray:
         """Return the sequences in the dtype in which they are written."""
@@ -177,12 +188,21 @@ class SetBuilder:
             split[rows],
             None if groups is None else groups[rows],
         )
+        offsets = Offsets(self.offsets or (), self.labels.offset).padded(self.out.channels)
         facts: dict[str, object] = {
             "options": asdict(self.options),
-            "notes": [*self.source.hints, *self.source.notes(), *self.labels.notes, *notes],
+            "notes": [
+                *self.source.hints,
+                *self.source.notes(),
+                *self.labels.notes,
+                *offsets.notes(),
+                *notes,
+            ],
             "unknown": self.unknown,
             "val_given": given is not None and bool((given == SPLITS.index("val")).any()),
         }
+        if offsets != Offsets():
+            facts["offsets"] = asdict(offsets)
         if isinstance(signal, Tokens):
             facts["symbols"] = int(self.high) + 1
         return self.out.finish(SequenceSpec(signal, int(lengths.max()), labels.target(split)), about | facts)
@@ -216,6 +236,7 @@ class SetBuilder:
             "rows with missing values are left out": self.dropped,
             f"sequences are cut to {self.options.length} positions": self.shortened,
             "whole numbers among the values are rounded to float32": self.rounded,
+            f"sequences {BLUR}": self.blurred,
         }
         return [f"{count:,} {what}" for what, count in found.items() if count]
 

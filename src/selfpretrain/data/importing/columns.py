@@ -364,9 +364,9 @@ def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa
     known = ~np.isnan(table).any(1)
     odd = known & ~np.isin(table, (0, 1)).all(1)
     if odd.any():
-        raise DataError(
-            f"{where(int(odd.argmax()))}: columns of labels hold 0 and 1, not {table[odd][0].max():g}"
-        )
+        row = table[odd][0]
+        wrong = row[~np.isin(row, (0, 1))][0]
+        raise DataError(f"{where(int(odd.argmax()))}: columns of labels hold 0 and 1, not {wrong:g}")
     present = (table == 1) & known[:, None]
     found = pa.array(names, pa.large_string()).take(pa.array(present.nonzero()[1]))
     return lists_of(found, present.sum(1), known)

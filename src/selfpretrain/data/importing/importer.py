@@ -1,7 +1,7 @@
 """Import of user data: file, folder, arrays or hub to a prepared dataset with a name."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -228,7 +228,7 @@ def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
 
 def import_arrays(
     name: str,
-    x: np.ndarray | Sequence[Any],
+    x: Any,
     y: Any,
     lengths: Any = None,
     groups: Any = None,
@@ -239,9 +239,9 @@ def import_arrays(
 
     Args:
         name: small letters, digits, - and _.
-        x: (n, L) or (n, L, C) array, or a list of n arrays (length,) or (length, C); integers are tokens,
-            floats values.
-        y: n classes or real numbers; None, NaN, "" or, among whole numbers, -1 for unlabelled sequences.
+        x: (n, L) or (n, L, C) array, or a list of n arrays (length,) or (length, C), or what pandas, polars
+            or torch hold instead; integers are tokens, floats values.
+        y: n classes or real numbers; None, NaN, "" or masked for unlabelled sequences.
         lengths: n lengths without padding, if rows of ``x`` are padded.
         groups: n names or numbers of groups that must stay in one split.
         split: n times "train", "val" or "test".
