@@ -24,7 +24,7 @@ from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
-from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
+from ..errors import SelfPretrainError, SpecError, StageFailed, first_line, nearest
 from ..registry import name_of
 from ..tasks.base import DatasetStub, Task
 from .flops import count_flops, count_step
@@ -55,6 +55,8 @@ BATCHES = 4000
 """Number of batches that stand for all where an epoch has fewer."""
 SHIPPED_COUNTS = Path(__file__).with_name("shipped_counts.tsv")
 """FLOPs per step of stages of results that ship, see ``_of_shipped_results``."""
+ENOUGH = 1.0
+"""Seconds of passes after which no further one is measured."""
 FITTED = (128, 256, 512)
 """Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
 Counting = Literal["counted", "fitted", "rough"]
@@ -152,12 +154,17 @@ class Planner:
 
     def _plan_step(self, recipe: Recipe) -> tuple[Plan, bool]:
         """Return the cost of one step of a recipe's last stage, and whether it is exact; cached."""
-        step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
-        alone = replace(recipe, stages=(step,))
+        alone = _one_step(recipe)
         key = fingerprint(alone)
         if key not in self.single_steps:
             self.single_steps[key] = _count_step(alone, self.flops)
         return self.single_steps[key]
+
+
+def _one_step(recipe: Recipe) -> Recipe:
+    """Return a recipe of one step of the last stage, whatever its budget and the stages before."""
+    step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
+    return replace(recipe, stages=(step,))
 
 
 COUNTED = Planner()
@@ -210,28 +217,50 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0]
         name = f"a network with {name_of(recipe.model.mixer)}"
-        raise StageFailed(
-            f"{name} fails: {type(error).__name__}: {first_line} (SPT_DEBUG=1 shows where)"
-        ) from error
+        raise StageFailed(f"{name} fails: {first_line(error)} (SPT_DEBUG=1 shows where)") from error
 
 
 def seconds_per_step(recipe: Recipe) -> float:
-    """Measure the wall-clock seconds of a forward and backward pass over a batch on the CPU."""
+    """Return the seconds of a forward and backward pass over a batch on the CPU, measured once for a stage.
+
+    Raises:
+        StageFailed: if the network cannot be built, or its passes fail.
+    """
+    alone = _one_step(recipe)
+    key = fingerprint(alone)
+    if key not in _measured:
+        _measured[key] = _measure_step(alone)
+    return _measured[key]
+
+
+_measured: dict[str, float] = {}
+
+
+def seconds_to_count(recipe: Recipe) -> float:
+    """Return about how long it takes to plan a stage: passes over three rows of every length it counts."""
+    order = BatchSampler(training_data(recipe).longest, recipe.last.batch, recipe.seed)
+    lengths = min(len(order.padded_lengths().unique()), 2**MAX_DEPTH + 1)
+    return 3 * lengths * seconds_per_step(recipe) / recipe.last.batch
+
+
+def _measure_step(recipe: Recipe) -> float:
     stage = recipe.last
     form = recipe.task_of(recipe.last).form
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
-    network = _network(recipe)
-    start = time.perf_counter()
-    for step in (0, 1, 2):
-        if step == 1:  # the first pass warms up
+    with _as_stage_failure(recipe):
+        network = _network(recipe)
+        took: list[float] = []
+        while len(took) < 3 and sum(took) < ENOUGH:
             start = time.perf_counter()
-        targets = stage.objective.make_targets(data.batch(order.rows(step)), form, generator("cost"))
-        outputs = network(*targets.network_inputs())
-        stage.objective.loss(outputs, targets, form).backward()
-    return (time.perf_counter() - start) / 2
+            targets = stage.objective.make_targets(data.batch(order.rows(len(took))), form, generator("cost"))
+            outputs = network(*targets.network_inputs())
+            stage.objective.loss(outputs, targets, form).backward()
+            took.append(time.perf_counter() - start)
+    # The first pass warms up: it counts only if it took so long that none followed.
+    later = took[1:] or took
+    return sum(later) / len(later)
 
 
 def gpu_seconds(flops: float, gpu: str) -> float:
