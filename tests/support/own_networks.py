@@ -158,6 +158,16 @@ class NanAtPadding(nn.Linear):
         return y if padding_mask is None else y / padding_mask[..., None].to(y.dtype)
 
 
+class AlwaysNan(nn.Linear):
+    """A layer without a number."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        return super().forward(x) * torch.nan
+
+
 class IgnoresMask(nn.Linear):
     """Means over all positions, also those of padding."""
 

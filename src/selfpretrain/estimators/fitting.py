@@ -1,5 +1,6 @@
 """From a task to networks: the training of the estimators, and what they keep."""
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -124,8 +125,8 @@ class Fitting(EstimatorSettings):
         start = time.monotonic()
         workspace = self._workspace()
         first = self.recipe(task)
-        needed = self.n_members * sum(least_seconds(first)) if self.scale == "auto" else 0.0
-        if needed > seconds:
+        needed = self.n_members * sum(least_seconds(first, seconds)) if self.scale == "auto" else 0.0
+        if needed > max(1.0, seconds):
             return untrained(first, workspace, too_short(needed, first, seconds))
         recipes = self._recipes(task, max(1.0, seconds))
         try:
@@ -142,10 +143,13 @@ class Fitting(EstimatorSettings):
         scores = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
         last = recipes[0].last
         answers = None
+        # Pretraining alone is not compared with anything: its loss is all that shows an unsound network.
+        unsound = not last.objective.labelled and any(math.isnan(each.get("loss", 0.0)) for each in scores)
+        problem = "the network is out: its loss on validation is NaN" if unsound else ""
         if last.objective.labelled and has_val(task):
             predictor = Predictor(tuple(r.model for r in recipes), last.objective, task.form, networks)
             answers = leaderboard.answers(predictor, _labelled(task.load("val")))
-        return Outcome(recipes, networks, answers, scores, time.monotonic() - start)
+        return Outcome(recipes, networks, answers, scores, time.monotonic() - start, problem=problem)
 
     def _run(self, recipes: list[Recipe]) -> list[Recipe]:
         """Train recipes; if memory runs out, halve the batch once, but only if its size was our choice."""

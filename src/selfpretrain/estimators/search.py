@@ -120,7 +120,9 @@ class Search:
             missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)
             if number == 0 or self._seconds_left() > missing * trial.fold_seconds:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
-        return [trial for trial in finalists if trial.round == "second"]
+        # With one split, the first round has trained all trials, but with a share of their steps.
+        full = (trial for trial in finalists if len(self.folds) > 1 or trial.round == "second")
+        return [trial for trial in full if len(trial.done) == len(self.folds)]
 
     def _first_round(self, trial: _Trial) -> None:
         """Train a trial on the first folds, or with a share of its steps."""
@@ -164,7 +166,7 @@ class Search:
         Raises:
             TimeIsUp: if it does not allow that of one trial.
         """
-        *before, last = least_seconds(trials[0].recipe, self.folds[0])
+        *before, last = least_seconds(trials[0].recipe, self._seconds_left(), self.folds[0])
         folds = len(self.folds)
 
         def needed(number: int) -> float:

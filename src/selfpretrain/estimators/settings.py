@@ -436,31 +436,33 @@ def stage_seconds(recipe: Recipe) -> list[float]:
     return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
 
 
-def least_seconds(recipe: Recipe, last: Task | None = None) -> list[float]:
+def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> list[float]:
     """Return about how long each stage takes at least: its planning, one step, and validation.
 
     A pass over validation examples takes a third of a step of as many, and there are three: at the end of
-    training, for the scores, and for the answers.
+    training, for the scores, and for the answers. Stages are measured from the last one: as soon as they
+    take longer than ``limit``, those before are not measured, and count as nothing.
 
     Args:
         last: where the last stage takes its validation examples from; None: from its own task.
     """
-    found = []
-    for prefix in recipe.prefixes():
-        own = last if prefix.last is recipe.last and last is not None else prefix.task_of(prefix.last)
+    found: list[float] = []
+    for prefix in reversed(recipe.prefixes()):
+        if sum(found) > limit:
+            return [0.0, *found]
+        own = prefix.task_of(prefix.last) if found or last is None else last
         data = own.load("val")
         rows = int(data.labelled.sum()) if prefix.last.objective.labelled else len(data)
         step = cost.seconds_per_step(prefix)
-        found.append(cost.seconds_to_count(prefix) + step * (1 + rows / prefix.last.batch))
+        found = [cost.seconds_to_count(prefix) + step * (1 + rows / prefix.last.batch), *found]
     return found
 
 
-def too_short(needed: float, recipe: Recipe, seconds: float) -> str:
+def too_short(needed: float, recipe: Recipe, limit: float) -> str:
     """Return that a network was not trained, because a time limit is shorter than what it needs at least."""
-    step = max(cost.seconds_per_step(prefix) for prefix in recipe.prefixes())
     return (
-        f"the network was not trained: one step takes {format_duration(step)}, training at least "
-        f"{format_duration(needed)}, of a time limit of {format_duration(seconds)}"
+        f"the network was not trained: one step takes {format_duration(cost.seconds_per_step(recipe))} of "
+        f"the {format_duration(limit)}, training at least {format_duration(needed)}"
     )
 
 
