@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import Interrupted, SpecError, StageFailed
@@ -24,7 +25,7 @@ def slow(monkeypatch):
 
 def test_where_no_step_fits_the_best_simple_method_is_kept_and_the_network_says_why(slow, tmp_path):
     model = SequenceClassifier(**QUICK, time_limit=1 / 3)
-    with pytest.warns(UserWarning, match="the network was not trained: one step takes 30 s of the 20 s"):
+    with pytest.warns(UserWarning, match="network was not trained: one step takes at least 30 s of the 20 s"):
         model.fit(X, y)
     assert "the network was not trained" in model.kept_ and "\n" not in model.kept_
     assert model.trials_ == [] and not any("SPT" in row["name"] for row in model.leaderboard_)
@@ -45,7 +46,9 @@ def test_where_no_step_fits_the_best_simple_method_is_kept_and_the_network_says_
     ],
 )
 def test_where_no_step_fits_and_nothing_else_can_be_kept_it_is_one_line(slow, kind, settings):
-    with pytest.raises(StageFailed, match=r"one step takes 30 s of the 20 s, .*no other model") as it:
+    with pytest.raises(
+        StageFailed, match=r"one step takes at least 30 s of the 20 s, .*no other model"
+    ) as it:
         kind(**QUICK, **settings, time_limit=1 / 3).fit(X, y)
     assert "\n" not in str(it.value)
 
@@ -117,6 +120,19 @@ def test_every_simple_method_stops_where_the_time_is_up(kind, x, labels):
                 method.fitted(
                     estimator._data.form, matrix, examples, method.settings(estimator._data.form.target)[0]
                 )
+
+
+def test_measuring_a_step_ends_with_the_time_and_is_done_again_with_more():
+    model = SequenceClassifier(**QUICK, dropout=0.123)  # measured by no other test
+    recipe = model.recipe(model._as_task(X, y))
+    backward = []
+    handle = torch.nn.modules.module.register_module_full_backward_hook(lambda *call: backward.append(call))
+    try:
+        with until(-1.0):
+            assert cost.seconds_per_step(recipe) > 0 and not backward
+        assert cost.seconds_per_step(recipe) > 0 and backward
+    finally:
+        handle.remove()
 
 
 def test_the_earlier_of_two_limits_counts():

@@ -19,7 +19,9 @@ from ..runner.run import run_recipes
 from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
+from ..system.time_limit import until
 from ..tasks.base import Task
+from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import leaderboard
@@ -125,9 +127,12 @@ class Fitting(EstimatorSettings):
         start = time.monotonic()
         workspace = self._workspace()
         first = self.recipe(task)
-        needed = self.n_members * sum(least_seconds(first, seconds)) if self.scale == "auto" else 0.0
+        with until(start + seconds):
+            auto = self.scale == "auto"
+            needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
+            step = cost.seconds_per_step(first) if auto else 0.0
         if needed > max(1.0, seconds):
-            return untrained(first, workspace, too_short(needed, first, seconds))
+            return untrained(first, workspace, too_short(step, needed, seconds))
         recipes = self._recipes(task, max(1.0, seconds))
         try:
             recipes = self._run(recipes)

@@ -27,7 +27,7 @@ from ..studies.recipes.budgets import MANY
 from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
-from ..system.time_limit import TimeIsUp
+from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
@@ -166,19 +166,22 @@ class Search:
         Raises:
             TimeIsUp: if it does not allow that of one trial.
         """
-        *before, last = least_seconds(trials[0].recipe, self._seconds_left(), self.folds[0])
+        first = trials[0].recipe
+        with until(self.deadline):
+            *before, last = least_seconds(first, self._seconds_left(), self.folds[0])
+            step = cost.seconds_per_step(first)
         folds = len(self.folds)
 
         def needed(number: int) -> float:
             objectives = {trial.settings["objective"] for trial in trials[:number]}
-            first = min(FIRST_FOLDS, folds) * number if number > 1 else 0
-            second = min(FINALISTS, number) * (max(1, folds - FIRST_FOLDS) if first else folds)
-            return len(objectives) * sum(before) + (first + second) * last
+            once = min(FIRST_FOLDS, folds) * number if number > 1 else 0
+            twice = min(FINALISTS, number) * (max(1, folds - FIRST_FOLDS) if once else folds)
+            return len(objectives) * sum(before) + (once + twice) * last
 
         for number in range(len(trials), 0, -1):
             if needed(number) <= self._seconds_left():
                 return trials[:number]
-        raise TimeIsUp(too_short(needed(1), trials[0].recipe, self.seconds))
+        raise TimeIsUp(too_short(step, needed(1), self.seconds))
 
     def _planned(self) -> list[_Trial]:
         """Return the trials with their recipes, within the time limit; finetuning is shortened first.

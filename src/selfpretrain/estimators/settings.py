@@ -458,11 +458,11 @@ def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> lis
     return found
 
 
-def too_short(needed: float, recipe: Recipe, limit: float) -> str:
-    """Return that a network was not trained, because a time limit is shorter than what it needs at least."""
+def too_short(step: float, needed: float, limit: float) -> str:
+    """Return that a network was not trained: its step and its training take so many seconds of a limit."""
     return (
-        f"the network was not trained: one step takes {format_duration(cost.seconds_per_step(recipe))} of "
-        f"the {format_duration(limit)}, training at least {format_duration(needed)}"
+        f"the network was not trained: one step takes at least {format_duration(step)} of the "
+        f"{format_duration(limit)}, and training {format_duration(needed)}"
     )
 
 

@@ -23,11 +23,16 @@ def until(end: float) -> Iterator[None]:
         _end.reset(token)
 
 
+def seconds_left() -> float:
+    """Return the seconds until the limit; infinity without one."""
+    return _end.get() - time.monotonic()
+
+
 def check_time() -> None:
     """Check the limit.
 
     Raises:
         TimeIsUp: if it has passed.
     """
-    if time.monotonic() > _end.get():
+    if seconds_left() < 0:
         raise TimeIsUp

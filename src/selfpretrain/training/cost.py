@@ -26,6 +26,7 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, first_line, nearest
 from ..registry import name_of
+from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import DatasetStub, Task
 from .flops import count_flops, count_step
 from .optim import Optim
@@ -55,6 +56,8 @@ BATCHES = 4000
 """Number of batches that stand for all where an epoch has fewer."""
 SHIPPED_COUNTS = Path(__file__).with_name("shipped_counts.tsv")
 """FLOPs per step of stages of results that ship, see ``_of_shipped_results``."""
+BACKWARD = 2.0
+"""Times that a backward pass takes, in forward passes."""
 ENOUGH = 1.0
 """Seconds of passes after which no further one is measured."""
 FITTED = (128, 256, 512)
@@ -224,17 +227,22 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
 def seconds_per_step(recipe: Recipe) -> float:
     """Return the seconds of a forward and backward pass over a batch on the CPU, measured once for a stage.
 
+    Within ``time_limit.until`` it ends at the limit, and what it returns is a lower bound.
+
     Raises:
         StageFailed: if the network cannot be built, or its passes fail.
     """
     alone = _one_step(recipe)
     key = fingerprint(alone)
-    if key not in _measured:
-        _measured[key] = _measure_step(alone)
-    return _measured[key]
+    seconds, whole = _measured.get(key, (0.0, False))
+    if whole or seconds_left() <= seconds:
+        return seconds
+    _measured[key] = _measure_step(alone)
+    return _measured[key][0]
 
 
-_measured: dict[str, float] = {}
+_measured: dict[str, tuple[float, bool]] = {}
+"""Seconds of a step by its recipe, and whether all of it was measured."""
 
 
 def seconds_to_count(recipe: Recipe) -> float:
@@ -244,23 +252,42 @@ def seconds_to_count(recipe: Recipe) -> float:
     return 3 * lengths * seconds_per_step(recipe) / recipe.last.batch
 
 
-def _measure_step(recipe: Recipe) -> float:
+def _measure_step(recipe: Recipe) -> tuple[float, bool]:
+    """Return the seconds of a step, and True; or what it takes at least, and False if the time is up."""
     stage = recipe.last
     form = recipe.task_of(recipe.last).form
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
-    with _as_stage_failure(recipe):
+    took: list[float] = []
+    with _as_stage_failure(recipe), _asking_time():
         network = _network(recipe)
-        took: list[float] = []
         while len(took) < 3 and sum(took) < ENOUGH:
             start = time.perf_counter()
-            targets = stage.objective.make_targets(data.batch(order.rows(len(took))), form, generator("cost"))
-            outputs = network(*targets.network_inputs())
-            stage.objective.loss(outputs, targets, form).backward()
+            try:
+                targets = stage.objective.make_targets(
+                    data.batch(order.rows(len(took))), form, generator("cost")
+                )
+                outputs = network(*targets.network_inputs())
+                forward = time.perf_counter() - start
+                if BACKWARD * forward > seconds_left():
+                    return (1 + BACKWARD) * forward, False
+                stage.objective.loss(outputs, targets, form).backward()
+            except TimeIsUp:
+                return time.perf_counter() - start, False
             took.append(time.perf_counter() - start)
     # The first pass warms up: it counts only if it took so long that none followed.
     later = took[1:] or took
-    return sum(later) / len(later)
+    return sum(later) / len(later), True
+
+
+@contextlib.contextmanager
+def _asking_time() -> Iterator[None]:
+    """Check the time limit after every module of a forward pass in the block."""
+    handle = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def gpu_seconds(flops: float, gpu: str) -> float:
