@@ -85,7 +85,7 @@ def test_a_network_is_made_of_the_folds_that_were_trained_in_time(monkeypatch, d
             raise Interrupted("stopped")
         return run(self, recipes)
 
-    monkeypatch.setattr(fitting.Fitting, "_run", limited)
+    monkeypatch.setattr(fitting.TaskFitting, "_run", limited)
     model = SequenceClassifier(**QUICK, model="network", pooling="mean", n_trials=2, objective="masked")
     if done < 7:
         with pytest.warns(UserWarning, match="not trained on all folds: the time limit of 10 min"):

@@ -29,7 +29,7 @@ from ..studies.recipes.defaults import small_arms
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from . import export, inputs, occlusion, persistence
-from .fitting import Fitting
+from .fitting import TaskFitting
 from .in_memory import (
     Annotations,
     copies_together,
@@ -52,7 +52,7 @@ from .simple import (
 E = TypeVar("E", bound="SequenceEstimator")
 
 
-class SequenceEstimator(Fitting):
+class SequenceEstimator(TaskFitting):
     """Self-pretraining on all sequences, then finetuning on the labelled ones.
 
     Attributes:

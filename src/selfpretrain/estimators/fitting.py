@@ -59,7 +59,7 @@ SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
 
 
-class Fitting(EstimatorSettings):
+class TaskFitting(EstimatorSettings):
     """What ``fit`` does with a task, within a time limit."""
 
     predictor_: Predictor
