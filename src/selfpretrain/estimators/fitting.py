@@ -35,6 +35,7 @@ from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
 from .search import USED, Search, fold_data, untrained
 from .settings import (
+    GRACE,
     MINUTES,
     EstimatorSettings,
     has_val,
@@ -52,9 +53,8 @@ from .simple import (
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
-GRACE = 5.0
 GRACE_SHARE = 0.05
-"""Seconds, or share of a time limit, after which training that takes longer than planned is stopped."""
+"""Share of a time limit by which training may exceed it, if that is more than ``GRACE``."""
 SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
 
@@ -127,11 +127,11 @@ class TaskFitting(EstimatorSettings):
         start = time.monotonic()
         workspace = self._workspace()
         first = self.recipe(task)
-        with until(start + seconds):
+        with until(start + seconds + GRACE):
             auto = self.scale == "auto"
             needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
             step = cost.seconds_per_step(first) if auto else 0.0
-        if needed > max(1.0, seconds):
+        if needed > max(1.0, seconds) + GRACE:
             return untrained(first, workspace, too_short(step, needed, seconds))
         recipes = self._recipes(task, max(1.0, seconds))
         try:

@@ -35,7 +35,7 @@ from .in_memory import FEW, copies_together
 from .leaderboard import answers, finite, score, sureness
 from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
-from .settings import EstimatorSettings, least_seconds, stage_seconds, too_short
+from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
 from .simple import Answers, average_answers
 
 FOLDS = 5
@@ -167,7 +167,7 @@ class Search:
             TimeIsUp: if it does not allow that of one trial.
         """
         first = trials[0].recipe
-        with until(self.deadline):
+        with until(self.deadline + GRACE):
             *before, last = least_seconds(first, self._seconds_left(), self.folds[0])
             step = cost.seconds_per_step(first)
         folds = len(self.folds)
@@ -179,7 +179,7 @@ class Search:
             return len(objectives) * sum(before) + (once + twice) * last
 
         for number in range(len(trials), 0, -1):
-            if needed(number) <= self._seconds_left():
+            if needed(number) <= self._seconds_left() + (GRACE if number == 1 else 0.0):
                 return trials[:number]
         raise TimeIsUp(too_short(step, needed(1), self.seconds))
 

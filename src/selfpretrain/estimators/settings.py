@@ -44,6 +44,8 @@ OVERHEAD = 1.3
 """Factor for optimizer and validation on top of the forward and backward pass."""
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
+GRACE = 5.0
+"""Seconds by which training may exceed a time limit."""
 CHECKS = 20
 """Number of validations in a stage with early stopping."""
 MINUTES = 10.0
