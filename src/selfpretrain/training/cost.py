@@ -234,9 +234,10 @@ def seconds_per_step(recipe: Recipe) -> float:
     """
     alone = _one_step(recipe)
     key = fingerprint(alone)
-    seconds, whole = _measured.get(key, (0.0, False))
-    if whole or seconds_left() <= seconds:
-        return seconds
+    if key in _measured:
+        seconds, whole = _measured[key]
+        if whole or seconds_left() <= seconds:
+            return seconds
     _measured[key] = _measure_step(alone)
     return _measured[key][0]
 
