@@ -4,6 +4,7 @@ With ``SPT_TORTURE=1`` it tries every operation and hundreds of flips, with ``SP
 was tried, how often, and how often it failed is printed at the end.
 """
 
+import copy
 import importlib
 import io
 import json
@@ -35,6 +36,8 @@ from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.errors import DataError, SelfPretrainError, StoreError
+from selfpretrain.estimators import leaderboard
+from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
@@ -263,6 +266,55 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
             elif did(bring, tmp_path).code:
                 failures.append((k, "cannot be brought again"))
     settled("import over an old set, struck before an operation", failures, tried)
+
+
+@pytest.mark.parametrize("what", ["kill", *STRIKES])
+def test_save_over_an_older_model_is_struck_at_any_operation(tmp_path, what):
+    """The folder holds the older model or the new one, whole; the next save leaves nothing else."""
+    x, y = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32), np.arange(30) % 2
+    kind = SequenceClassifier(mixer="attention", width=8, depth=1, epochs=1, pretrain_epochs=1, n_trials=1)
+    with pytest.MonkeyPatch.context() as patch:  # a model with two files of weights and a reliability curve
+        patch.setattr(leaderboard, "chosen", lambda order, groups=None: order[-1])
+        models = [copy.deepcopy(kind.set_params(random_state=seed)).fit(x, y) for seed in (0, 1)]
+    for model in models:
+        model.scores_["reliability"] = {"bins": [[0.5, 0.5, 1.0]]}
+    data, failures = models[0].task_.load("train"), []
+    probabilities = [model.answering.probabilities(data).tolist() for model in models]
+    assert probabilities[0] != probabilities[1]
+    old = models[0].save(tmp_path / "old")
+
+    def save(folder: Path) -> int:
+        try:
+            models[1].save(folder)
+        except StoreError as error:
+            print(error)
+            return 1
+        return 0
+
+    def loaded(folder: Path) -> Any:
+        return SequenceClassifier.load(folder, device="cpu").answering.probabilities(data).tolist()
+
+    def tidy(folder: Path) -> list[str]:
+        return sorted(path.name for path in folder.iterdir() if not LEFTOVER.fullmatch(path.name))
+
+    copied(old, tmp_path / "count")
+    count = operations(lambda: save(tmp_path / "count"), tmp_path / "count", tmp_path)
+    save(tmp_path / "fresh")
+    strike = kill if what == "kill" else refusal(what)
+    for k in (tries := spread(count, 4)):
+        folder = tmp_path / f"model-{k}"
+        copied(old, folder)
+        found = did(lambda folder=folder: save(folder), tmp_path, at_operation(k, folder, strike))
+        right = found.code == -signal.SIGKILL if what == "kill" else found.code in (0, 1)
+        if (
+            not right
+            or found.traceback
+            or did(lambda f=folder: loaded(f), tmp_path).answer not in probabilities
+        ):
+            failures.append((k, found))
+        elif save(folder) or loaded(folder) != probabilities[1] or tidy(folder) != tidy(tmp_path / "fresh"):
+            failures.append((k, "what the next save leaves", tidy(folder)))
+    settled(f"save over an older model, {what} before an operation", failures, len(tries))
 
 
 def test_get_is_killed_at_any_operation(tmp_path, monkeypatch):

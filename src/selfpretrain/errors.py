@@ -73,6 +73,12 @@ class Taken(Interrupted):
     """The work was stopped while it waited for another process that is running the same stage."""
 
 
+def first_line(error: BaseException) -> str:
+    """Return the kind of an error, and the first line of its message that is not empty."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return ": ".join([type(error).__name__, *[line for line in lines if line][:1]])
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about ``name``: the closest known name, or the known names."""
     known = list(known)[:MOST_OFFERED]

@@ -17,14 +17,16 @@ import toys
 from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.config import from_dict, to_dict
-from selfpretrain.errors import SpecError
+from selfpretrain.errors import Interrupted, SpecError, StageFailed, first_line
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
 from selfpretrain.runner.provenance import describe
 from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.training import trainer
 from selfpretrain.training.mixer_checks import check, check_recipes
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import (
@@ -122,6 +124,49 @@ def test_weights_that_are_never_set_are_named_also_if_memory_held_nan():
 def test_what_is_no_mixer_or_cannot_be_built_says_why(name, said):
     with pytest.raises(SpecError, match=said):
         own(name).build(LayerContext(WIDTH, LENGTH))
+
+
+RAGGED = [np.random.default_rng(i).normal(size=8 + i % 5).astype("f4") for i in range(40)]
+TINY = {"width": 8, "depth": 2, "scale": "smoke", "device": "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("same", "own_networks:same returns weights (weight) that it has returned before; make new ones"),
+        ("lazy", "own_networks:lazy: weight has no shape yet; use layers that are not lazy"),
+        ("double", "a network with double fails: RuntimeError: "),
+        ("InPlace", "a network with inplace fails: RuntimeError: "),
+    ],
+)
+@pytest.mark.parametrize("scale", ["smoke", "auto"])
+def test_fit_says_in_one_line_why_a_network_cannot_be_trained(name, said, scale):
+    with pytest.raises((SpecError, StageFailed)) as caught:
+        spt.SequenceClassifier(mixer=f"own_networks:{name}", **TINY | {"scale": scale}).fit(
+            RAGGED, [0, 1] * 20
+        )
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_tied_weights_are_trained_resumed_saved_and_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
+    tied = replace(recipe(own("Tied")), task=toys.Majority())
+    undisturbed = run(tied, Workspace(tmp_path / "undisturbed"))
+    with pytest.raises(Interrupted):
+        run(tied, Workspace(tmp_path / "runs", stop=lambda: True))
+    resumed = run(tied, Workspace(tmp_path / "runs"))
+    first, second = (load_file(folder / "weights.safetensors") for folder in (undisturbed, resumed))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    model = spt.SequenceClassifier(mixer="own_networks:Tied", **TINY).fit(RAGGED, [0, 1] * 20)
+    again = spt.SequenceClassifier.load(model.save(tmp_path / "model"), trust=("own_networks",))
+    assert (again.predict_proba(RAGGED) == model.predict_proba(RAGGED)).all()
+    layer = again.predictor_.networks[0].blocks[0].mixer.module
+    assert layer.first.weight is layer.second.weight
+
+
+def test_the_first_line_of_an_error_is_never_empty():
+    assert first_line(RuntimeError("\n  \n  what\nmore")) == "RuntimeError: what"
+    assert first_line(RuntimeError()) == "RuntimeError"
 
 
 def test_a_name_of_ours_stays_ours(monkeypatch):

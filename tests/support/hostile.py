@@ -1,15 +1,34 @@
 """Files that somebody made by mistake or on purpose: small good ones, and what may be done to them."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import torch
 from pyarrow import feather, parquet
 from scipy.io import wavfile
 
 N = 40
+TENSOR_HARMS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
+    "short": lambda x: x[:-1],
+    "empty": lambda x: x[:0],
+    "long": lambda x: torch.cat([x, x[:1]]),
+    "gone": lambda x: None,
+    "one dimension more": lambda x: x[..., None],
+    "one dimension less": lambda x: x.flatten()[0] if x.ndim == 1 else x.flatten(),
+    "NaN": lambda x: torch.full_like(x, float("nan")) if x.is_floating_point() else None,
+    "infinite at one place": lambda x: (
+        torch.cat([x[:-1], torch.full_like(x[-1:], torch.inf)]) if x.is_floating_point() else None
+    ),
+    "half precision": lambda x: x.half(),
+    "other numbers": lambda x: x.float() if x.dtype == torch.float64 else x.double(),
+    "negative": lambda x: -1 - x,
+    "huge": lambda x: torch.full_like(x, 1e300 if x.dtype == torch.float64 else 1 << 30),
+}
+"""What may be done to one tensor of a file; None: it is left out."""
 WORDS = ["spam", "eggs"]
 
 

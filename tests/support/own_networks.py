@@ -113,5 +113,77 @@ def anything(**keywords):
     return nn.Linear(keywords["width"], keywords["width"])
 
 
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+def double(width):
+    return nn.Linear(width, width).double()
+
+
+def lazy(width):
+    return nn.LazyLinear(width)
+
+
+class InPlace(nn.Linear):
+    """A result that is changed after its gradient needs it."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        y = super().forward(x).sigmoid()
+        z = y * y
+        y.add_(1)
+        return z
+
+
+class NanAtPadding(nn.Linear):
+    """A layer that divides by zero at padding."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x, padding_mask=None):
+        y = super().forward(x)
+        return y if padding_mask is None else y / padding_mask[..., None].to(y.dtype)
+
+
+class AlwaysNan(nn.Linear):
+    """A layer without a number."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        return super().forward(x) * torch.nan
+
+
+class IgnoresMask(nn.Linear):
+    """Means over all positions, also those of padding."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x, padding_mask=None):
+        return super().forward(x + x.mean(1, keepdim=True))
+
+
+_made = {}
+
+
+def same(width):
+    return _made.setdefault(width, nn.Linear(width, width))
+
+
 NUMBER = 3
 MODULE = nn.Linear(8, 8)

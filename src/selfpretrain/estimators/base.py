@@ -2,46 +2,34 @@
 
 import copy
 import tempfile
-import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..api import Request, run_request
-from ..data.containers import Names, rows_of
+from ..data.containers import rows_of
 from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
 from ..data.spec import Reals, SequenceSpec, Target
-from ..data.splits import ENOUGH_GROUPS
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError, StageFailed
-from ..registry import name_of
+from ..errors import DataError, SpecError
 from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
-from ..runner.experiment_dir import InFolders
-from ..runner.run import run_recipes
 from ..studies.compare import Compare
 from ..studies.recipes.defaults import small_arms
-from ..system.files import Json
-from ..system.progress import write_line
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from ..training.model import Network
-from ..training.recipe import Recipe
-from . import export, inputs, leaderboard, occlusion, persistence
+from . import export, inputs, occlusion, persistence
+from .fitting import TaskFitting
 from .in_memory import (
     Annotations,
-    InMemoryTask,
     check_lengths,
-    facts,
     in_alphabet,
     in_memory_task,
     moved,
@@ -51,30 +39,21 @@ from .in_memory import (
     training_data,
     with_test_split,
 )
-from .inputs import Alphabet, Sequences, embed_unseen
-from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
+from .inputs import Alphabet, Sequences
+from .predictor import ESTIMATORS, Predictor
 from .scores import Score, bootstrap
-from .search import USED, Search, fold_data
-from .settings import MINUTES, EstimatorSettings, check_settings, has_val, with_half_batch
+from .settings import (
+    check_settings,
+)
 from .simple import (
     Answering,
-    Answers,
     AveragePredictor,
-    SimpleCandidate,
-    SimpleMethods,
-    SimplePredictor,
-    counts_help,
 )
-
-SIMPLE = 0.2
-"""Share of a time limit after which no simple method is begun."""
-SIMPLE_ENDS = 0.4
-"""Share of a time limit after which a simple method that was begun is given up."""
 
 E = TypeVar("E", bound="SequenceEstimator")
 
 
-class SequenceEstimator(EstimatorSettings):
+class SequenceEstimator(TaskFitting):
     """Self-pretraining on all sequences, then finetuning on the labelled ones.
 
     Attributes:
@@ -82,20 +61,10 @@ class SequenceEstimator(EstimatorSettings):
             interval, seconds, parameters.
         kept_: what predicts, as text: the average, the network or a simple method.
         trials_: settings of networks that were tried: score, seconds and round.
+        trained_: whether the network was trained; False where no step fits into the time limit.
         simple_: the simple methods that predict, whose answers are averaged; none: the network does.
         averaged_: whether the predictions of the network are averaged with those of ``simple_``.
     """
-
-    predictor_: Predictor
-    recipes_: list[Recipe]
-    simple_: tuple[SimplePredictor, ...]
-    averaged_: bool
-    alphabet_: Alphabet | None
-    offsets_: Offsets
-    channels_: Names | None
-    leaderboard_: list[Json]
-    trials_: list[Json]
-    kept_: str
 
     def fit(
         self: E,
@@ -180,8 +149,7 @@ class SequenceEstimator(EstimatorSettings):
 
     def save_backbone(self, path: str | Path) -> str:
         """Write the weights of a network of your own by its own names, see ``backbone.save_backbone``."""
-        check_is_fitted(self)
-        return export.save_backbone(self.predictor_, path)
+        return export.save_backbone(self._trained, path)
 
     @classmethod
     def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:
@@ -231,13 +199,36 @@ class SequenceEstimator(EstimatorSettings):
     def transform(self, X: Any) -> np.ndarray:
         """Return one embedding per sequence (n, width): pooled over positions, as the head sees them."""
         data = self._to_dataset(X)
-        return self.predictor_.embeddings(data)
+        return np.asarray(_checked(self._trained.embeddings(data)))
 
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
         data = self._to_dataset(X)
         inner = self._inner()
-        return [vectors[inner] for vectors in self.predictor_.position_embeddings(data)]
+        return [vectors[inner] for vectors in _checked(self._trained.position_embeddings(data))]
+
+    @property
+    def _trained(self) -> Predictor:
+        """Return the network.
+
+        Raises:
+            SpecError: if it was not trained.
+        """
+        check_is_fitted(self)
+        if not self.trained_:
+            raise SpecError("the network of this model was not trained; fit again with a longer time_limit")
+        return self.predictor_
+
+    def _outputs(self, data: SequenceDataset) -> Any:
+        """Return probabilities (n, K) or numbers (n, 1), or probabilities (L, K) for every sequence.
+
+        Raises:
+            DataError: if the model gives no finite ones.
+        """
+        model = self.answering
+        positions = model.output == "softmax per position"
+        found = model.position_probabilities(data) if positions else model.probabilities(data)
+        return _checked(found)
 
     @property
     def answering(self) -> Answering:
@@ -309,10 +300,6 @@ class SequenceEstimator(EstimatorSettings):
             raise SpecError(f"this task's targets are {form.target.kind}; use {suited}")
         if not isinstance(form.target, Reals):
             self.classes_ = np.array(form.target.names)
-
-    def _adjust(self, task: Task) -> bool:
-        """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
-        return False
 
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
@@ -430,171 +417,17 @@ class SequenceEstimator(EstimatorSettings):
         )
         return in_memory_task(self._data)
 
-    # From a task to networks.
 
-    def _train(self, task: Task) -> None:
-        start = time.monotonic()
-        seconds = 60.0 * (self.time_limit or MINUTES)
-        workspace = self._workspace()
-        held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
-        folds: list[Task] = [*map(in_memory_task, held)] or [task]
-        simple = self._simple_candidates(task, folds, start, seconds)
-        trials: list[Json] = []
-        if self._searches(task):
-            counted = self.objective == "auto" and counts_help(
-                self._simple_methods(task, folds), _labelled(task.load("train"))
-            )
-            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds, counted)
-            found = search.best()
-            trials = found.trials
-            self.set_networks(task, found.recipes, found.networks)
-            self.validation_scores_ = found.scores
-            answers: Answers | None = found.answers
-            took = found.seconds
-        else:
-            elapsed = time.monotonic() - start
-            # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
-            left = seconds if elapsed < (1 - USED) * seconds else seconds - elapsed
-            answers, took = self._train_once(task, left)
-        self.trials_ = trials
-        self._embed_unseen(task)
-        adjusted = self._adjust(task)
-        if adjusted:
-            answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
-        if answers is not None:
-            self._keep_best(answers, took, simple, _val_groups(folds))
-        if adjusted and self.simple_:
-            said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
-            warnings.warn(said, stacklevel=3)  # the caller of fit
+def _checked(found: Any) -> Any:
+    """Return the outputs for every sequence, which must be finite.
 
-    def _train_once(self, task: Task, seconds: float) -> tuple[Answers | None, float]:
-        """Train the first setting, and return its answers on validation, if any, and the seconds it took.
-
-        Args:
-            seconds: what is left of the time limit.
-        """
-        start = time.monotonic()
-        workspace = self._workspace()
-        recipes = self._run(self._recipes(task, max(1.0, seconds)))
-        finished = InFolders(workspace)
-        networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
-        self.set_networks(task, recipes, networks)
-        self.validation_scores_ = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
-        took = time.monotonic() - start
-        if not recipes[0].last.objective.labelled or not has_val(task):
-            return None, took
-        return leaderboard.answers(self.predictor_, _labelled(task.load("val"))), took
-
-    def _run(self, recipes: list[Recipe]) -> list[Recipe]:
-        """Train recipes; if memory runs out, halve the batch once, but only if its size was our choice."""
-        workspace = self._workspace()
-        try:
-            run_recipes(recipes, workspace, tested=False)
-        except StageFailed as error:
-            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
-                raise
-            recipes = [with_half_batch(recipe) for recipe in recipes]
-            run_recipes(recipes, workspace, tested=False)
-        return recipes
-
-    def _searches(self, task: Task) -> bool:
-        """Return whether several settings, or one on several folds, are tried."""
-        free = self.scale == "auto" and self.n_trials != 1
-        return free and isinstance(task, InMemoryTask) and self._predicts and has_val(task)
-
-    def _folds(self, task: Task) -> list[StoredDataset]:
-        """Return the folds of a task in memory; empty where one validation split decides."""
-        one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
-        return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
-
-    def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
-        """Return the simple methods for a task, to be validated on its folds."""
-        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
-        weights = getattr(self._objective(task), "weights", ())
-        quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
-        return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
-
-    def _simple_candidates(
-        self, task: Task, folds: Sequence[Task], start: float, seconds: float
-    ) -> list[SimpleCandidate]:
-        """Fit the simple methods that suit the task, unless the network is kept in any case.
-
-        Args:
-            seconds: time limit of the whole fit, which began at ``start``.
-        """
-        skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
-        if skipped or not has_val(task):
-            return []
-        whole = _labelled(task.load("train"))
-        if isinstance(task, InMemoryTask):
-            data = task.data()
-            rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
-            whole = data.whole.take(torch.from_numpy(rows))
-        methods = self._simple_methods(task, folds)
-        return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
-
-    def _keep_best(
-        self, answers: Answers, seconds: float, simple: list[SimpleCandidate], groups: np.ndarray | None
-    ) -> None:
-        """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``."""
-        parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
-        first = [recipe.stages[0].objective for recipe in self.recipes_]
-        objectives = " and ".join(dict.fromkeys(map(name_of, first)))
-        name = "scratch" if first[0].labelled else f"SPT ({objectives})"
-        name = f"{name}, {name_of(self.recipes_[0].model.mixer)}"
-        parameters *= len(self.predictor_.networks)
-        network = leaderboard.Candidate(name, self.predictor_, answers, seconds, parameters)
-        others = [
-            leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
-            for c in simple
-        ]
-        ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
-        kept = leaderboard.chosen(ranked, groups)
-        members = kept.model.members if isinstance(kept.model, AveragePredictor) else (kept.model,)
-        self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
-        self.averaged_ = 0 < len(self.simple_) < len(members)
-        self.leaderboard_ = leaderboard.rows(ranked, groups)
-        self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
-        if self.verbose:
-            write_line(leaderboard.text(self.leaderboard_, kept.name))
-
-    def _embed_unseen(self, task: Task) -> None:
-        if self.alphabet_ is not None:
-            seen = task.load("train")
-            for network in self.predictor_.networks:
-                embed_unseen(network, seen)
-
-    @property
-    def _predicts(self) -> bool:
-        """Return whether the estimator predicts labels."""
-        return type(self).__name__ in ESTIMATORS.values()
-
-    def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
-        """Become the estimator of networks that were trained on a task, one by each recipe."""
-        first = recipes[0]
-        models = tuple(recipe.model for recipe in recipes)
-        self.predictor_ = Predictor(models, first.last.objective, task.form, networks)
-        self.simple_ = ()
-        self.averaged_ = False
-        self.alphabet_ = vars(self).get("alphabet_")
-        self.channels_ = vars(self).get("channels_")
-        self.offsets_ = offsets_of(task)
-        self.recipes_ = recipes
-        self.task_ = task
-        self.data_facts_ = facts(task)
-        self.reading_: Json | None = None
-        self.scores_: dict[str, Json] = {}
-        self.leaderboard_ = []
-        self.trials_ = []
-        self.kept_ = ""
-
-
-def _labelled(examples: SequenceDataset) -> SequenceDataset:
-    return examples.take(examples.labelled.nonzero()[:, 0])
-
-
-def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
-    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
-    found = [_labelled(fold.load("val")).groups for fold in folds]
-    given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
-    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
+    Raises:
+        DataError: naming the first sequence whose outputs are not.
+    """
+    wrong = [row for row, outputs in enumerate(found) if not np.isfinite(outputs).all()]
+    if wrong:
+        raise DataError(
+            f"the model gives no finite number for {len(wrong):,} of {len(found):,} sequences, the first is "
+            f"number {wrong[0]}; are its values far from those in training, or is the network unsound?"
+        )
+    return found

@@ -46,6 +46,11 @@ def answers(model: Answering, examples: SequenceDataset) -> Answers:
     return (targets.astype(np.float64), outputs[:, 0]) if model.output == "number" else (targets, outputs)
 
 
+def finite(found: Answers) -> bool:
+    """Return whether all outputs are finite numbers."""
+    return bool(np.isfinite(found[1]).all())
+
+
 def score(output: Output, found: Answers) -> float:
     """Return the metric of the leaderboard; -inf where it is not defined."""
     return _metric(output, *_counted(output, found))

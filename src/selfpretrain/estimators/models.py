@@ -71,7 +71,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class, in the order of ``classes_``."""
         data = self._to_dataset(X)
-        return self.answering.probabilities(data)
+        return self._outputs(data)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class (n,) of every sequence."""
@@ -98,7 +98,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the columns of a prediction file: the most probable class and every probability."""
-        probabilities = self.answering.probabilities(data)
+        probabilities = self._outputs(data)
         best = self.classes_[probabilities.argmax(1)].tolist()
         return {"prediction": best} | _columns(self.classes_, probabilities)
 
@@ -111,7 +111,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """Return true classes (n,) and predicted probabilities (n, K); of a task, on its test split."""
         data = self._to_dataset(X)
         y_true = data.targets.numpy() if isinstance(X, str | Task) else codes_of(list(y), self.classes_)
-        return y_true, self.answering.probabilities(data)
+        return y_true, self._outputs(data)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -165,7 +165,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class on its own, in the order of ``classes_``."""
         data = self._to_dataset(X)
-        return self.answering.probabilities(data)
+        return self._outputs(data)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return indicators (n, K): 1 where the probability is above 0.5, else 0."""
@@ -196,7 +196,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the columns of a prediction file: labels separated by semicolons, and every probability."""
-        probabilities = self.answering.probabilities(data)
+        probabilities = self._outputs(data)
         labels = [";".join(map(str, self.classes_[row > 0.5])) for row in probabilities]
         return {"prediction": labels} | _columns(self.classes_, probabilities)
 
@@ -212,7 +212,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         """Return true indicators (n, K), -1 where unlabelled, and probabilities (n, K)."""
         data = self._to_dataset(X)
         y_true = data.targets.numpy() if isinstance(X, str | Task) else sets_of(y, self.classes_)[0]
-        return y_true, self.answering.probabilities(data)
+        return y_true, self._outputs(data)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -257,7 +257,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Return class probabilities (length, K) of every sequence, in the order of ``classes_``."""
         data = self._to_dataset(X)
-        return self.answering.position_probabilities(data)
+        return self._outputs(data)
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """Return the most probable class of every position (length,), for every sequence."""
@@ -278,7 +278,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
             y_true = data.targets.numpy()
         else:
             y_true = positions_of(y, data.lengths[0].numpy(), self.classes_)[0]
-        return position_counts(y_true, self.answering.position_probabilities(data))
+        return position_counts(y_true, self._outputs(data))
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -308,7 +308,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted numbers (n,), in the units of y."""
         data = self._to_dataset(X)
-        return self.answering.probabilities(data)[:, 0] + self.offsets_.target
+        return self._outputs(data)[:, 0] + self.offsets_.target
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R2; if X is a task or its name, on the test split."""

@@ -1,15 +1,18 @@
 """Saved estimators: writing, loading, the model card, and the Hugging Face hub.
 
-Weights are written as safetensors, everything else as JSON; nothing is pickled.
+Weights are written as safetensors, everything else as JSON; nothing is pickled. The names of weights contain
+a part of their digest, which ``model.json`` holds: files of an older model in the folder are valid until the
+new ``model.json`` replaces the old one, and are removed afterwards.
 
-model.json           settings, network, input format, labels, scores, data, versions
-weights.safetensors  the networks, prefixed with the number of the member; independent of the device
-simple.safetensors   the simple methods that predict, prefixed with their number, if any do
-README.md            the model card, see ``card``
-reliability.svg      reliability curve, for classifiers with test scores
+model.json             settings, network, input format, labels, scores, data, versions
+weights-X.safetensors  the networks, prefixed with the number of the member; independent of the device
+simple-X.safetensors   the simple methods that predict, prefixed with their number, if any do
+README.md              the model card, see ``card``
+reliability.svg        reliability curve, for classifiers with test scores
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,7 +33,17 @@ from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError, printable
 from ..objectives.base import Objective
 from ..runner.workspace import Workspace
-from ..system.files import FORMAT, Json, damaged_message, explain_output_errors, read_json, write_text
+from ..system.files import (
+    FORMAT,
+    Json,
+    damaged_message,
+    explain_output_errors,
+    read_json,
+    remove_leftovers,
+    write_text,
+)
+from ..tasks.simple.checks import check_columns, check_tensors
+from ..training import checkpoint
 from ..training.model import Model, Network
 from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
@@ -44,6 +57,8 @@ SIMPLE = "simple.safetensors"
 AGAIN = "take the model again from its run (spt model take), or from a copy"
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that are not saved, because they depend on the machine or the run."""
+LEFT = 3600.0
+"""Age in seconds at which a temporary file in the folder of a model is one that a killed process left."""
 LISTED = 20
 """Most classes that a card names."""
 CARD = """\
@@ -135,6 +150,7 @@ class FittedEstimator(Protocol):
     validation_scores_: list[Any]
     data_facts_: Json
     reading_: Json | None
+    trained_: bool
     simple_: tuple[SimplePredictor, ...]
     averaged_: bool
     alphabet_: Alphabet | None
@@ -164,24 +180,62 @@ def save(estimator: FittedEstimator, folder: str | Path) -> Path:
         for i, network in enumerate(estimator.predictor_.networks)
         for name, tensor in network.state_dict().items()
     }
-    content = _content(estimator) | {"weights": place.save(WEIGHTS, tensors)}
+    content = _content(estimator) | {"weights": _save_tensors(place, WEIGHTS, tensors)}
     if estimator.simple_:
         of_simple = {
-            f"{i}.{name}": tensor.clone()  # safetensors refuses tensors that share memory
+            f"{i}.{name}": tensor
             for i, simple in enumerate(estimator.simple_)
             for name, tensor in simple.tensors().items()
         }
         content["simple"] = {
             "members": [simple.about() for simple in estimator.simple_],
             "averaged": estimator.averaged_,
-            "weights": place.save(SIMPLE, of_simple),
+            "weights": _save_tensors(place, SIMPLE, of_simple),
         }
-    place.write(FILE, content)
+    place.write(FILE, content)  # from here on, the model is the new one
     write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):
         bins = tuple((confidence, accuracy, share) for confidence, accuracy, share in curve["bins"])
         write_text(place.path / "reliability.svg", Reliability(bins).picture())
+    _remove_older(place, content)
     return place.path
+
+
+def _save_tensors(place: RunDir, name: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Write tensors to the file of a model that has their digest in its name, and return the digest."""
+    digest = checkpoint.digest(tensors)
+    return place.save(_file(name, digest), tensors)
+
+
+def _file(name: str, digest: str) -> str:
+    """Return the name of the file of weights with some digest, e.g. "weights-1a2b3c4d5e6f.safetensors"."""
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise ValueError(f"{digest!r} is no digest")
+    stem, _, kind = name.partition(".")
+    return f"{stem}-{digest[:12]}.{kind}"
+
+
+def _remove_older(place: RunDir, content: Json) -> None:
+    """Remove what an older model has left in the folder of a model."""
+    digests = {WEIGHTS: content["weights"], SIMPLE: content.get("simple", {}).get("weights", "")}
+    used = {_file(name, digest) for name, digest in digests.items() if digest}
+    for path in place.path.glob("*.safetensors"):
+        if (
+            re.fullmatch(r"(weights|simple)(-[0-9a-f]{12})?\.safetensors", path.name)
+            and path.name not in used
+        ):
+            place.drop(path.name)
+    if "reliability" not in content["scores"]:
+        place.drop("reliability.svg")
+    with explain_output_errors(place.path):
+        remove_leftovers(place.path, min_age=LEFT)
+
+
+def _load_tensors(folder: str | Path, name: str, digest: str) -> dict[str, torch.Tensor]:
+    """Return the tensors that a model has in a file; models of earlier versions have one without a digest."""
+    place = RunDir(Path(folder))
+    named = _file(name, digest)
+    return place.load(named if place.has(named) or not place.has(name) else name, digest, AGAIN)[0]
 
 
 def make_folder(folder: str | Path) -> Path:
@@ -210,6 +264,7 @@ def _content(estimator: FittedEstimator) -> Json:
         "objective": to_dict(predictor.objective),
         "form": FORM.dump_python(predictor.form, mode="json"),
         "temperature": predictor.temperature,
+        "trained": estimator.trained_,
         "classes": [_plain(label) for label in getattr(estimator, "classes_", [])],
         "features": getattr(estimator, "n_features_in_", None),
         "recipes": [to_dict(recipe) for recipe in estimator.recipes_],
@@ -273,6 +328,7 @@ def load(
             raise SpecError(f"{folder} holds a {kind}, not a {' or '.join(kinds)}")
         estimator = kinds[kind](**_settings(content, trust), device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
+        estimator.trained_ = bool(content.get("trained", True))
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
         estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
         estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
@@ -333,11 +389,14 @@ def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> tuple[Simp
     about = content.get("simple")
     if not about:
         return ()
-    tensors = RunDir(Path(folder)).load(SIMPLE, about["weights"], AGAIN)[0]
-    return tuple(
-        SimplePredictor.load(form, member, _with_prefix(tensors, f"{i}."))
-        for i, member in enumerate(about["members"])
-    )
+    tensors = _load_tensors(folder, SIMPLE, about["weights"])
+    found = []
+    for i, member in enumerate(about["members"]):
+        own = _with_prefix(tensors, f"{i}.")
+        check_tensors(own)
+        found.append(SimplePredictor.load(form, member, own))
+        check_columns(form, found[-1].features, found[-1].model)
+    return tuple(found)
 
 
 def _with_prefix(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
@@ -350,7 +409,7 @@ def _predictor(content: Json, folder: str | Path, trust: tuple[str, ...]) -> Pre
     models = tuple(from_dict(model, trust) for model in content["models"])
     objective = from_dict(content["objective"], trust)
     form = FORM.validate_python(_finite(content["form"]))
-    tensors = RunDir(Path(folder)).load(WEIGHTS, content["weights"], AGAIN)[0]
+    tensors = _load_tensors(folder, WEIGHTS, content["weights"])
     members = {name.partition(".")[0] for name in tensors}
     if len(models) != len(members):
         raise ValueError(f"{len(models)} models, but weights of {len(members)}")
@@ -396,6 +455,9 @@ def load_network(
     with torch.random.fork_rng(devices=[]):
         network = model.build(form, objective.head(form, model.width, model.pooling))
     network.load_state_dict(weights)
+    for name, parameter in network.named_parameters():
+        if not parameter.isfinite().all():
+            raise ValueError(f"{name} holds numbers that are not finite")
     return network.eval()
 
 

@@ -9,6 +9,7 @@ the other settings, while time is left. Pretraining is shared by all trials with
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,20 +19,23 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from ..data.spec import Classes
 from ..data.store import StoredDataset
+from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
 from ..runner.experiment_dir import InFolders
 from ..runner.workspace import Workspace
 from ..studies.recipes.budgets import MANY
+from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
+from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
-from ..training.model import Network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, build_network
 from .in_memory import FEW, copies_together
-from .leaderboard import answers, score, sureness
+from .leaderboard import answers, finite, score, sureness
+from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
-from .settings import EstimatorSettings, stage_seconds
+from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
 from .simple import Answers, average_answers
 
 FOLDS = 5
@@ -52,18 +56,6 @@ Run = Callable[[list[Recipe]], list[Recipe]]
 """Trains recipes, and returns those trained, whose batch may be smaller if memory ran out."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The best setting, or two: a recipe and network per fold (and seed), and their answers on validation."""
-
-    recipes: list[Recipe]
-    networks: tuple[Network, ...]
-    answers: Answers
-    scores: list[Json]
-    seconds: float
-    trials: list[Json]
-
-
 @dataclass(eq=False)
 class _Trial:
     settings: dict[str, Any]
@@ -73,6 +65,7 @@ class _Trial:
     score: float = -math.inf
     seconds: float = 0.0
     fold_seconds: float = math.inf  # least time of a fold with all steps: others may include pretraining
+    round: str = ""  # the last one
 
 
 @dataclass
@@ -88,25 +81,48 @@ class Search:
     folds: Sequence[Task]
     counted: bool = False  # whether counts of n-grams help to label positions
     trials: list[Json] = field(default_factory=list)
+    begun: list[_Trial] = field(default_factory=list)
 
     def best(self) -> Outcome:
-        """Try the settings, and return the best one, trained on all folds."""
+        """Try the settings, and return the best one, trained on all folds.
+
+        Where no setting can be, the outcome says why; its networks are those of some folds, or not trained.
+        """
         start = time.monotonic()
-        trials = self._planned()
+        try:
+            trials = self._planned()
+        except TimeIsUp as error:
+            return untrained(self._first_recipe(), self.workspace, str(error))
+        try:
+            finished = self._both_rounds(trials)
+        except Interrupted:  # the time limit has passed
+            finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
+        if finished:
+            return self._outcome(self._together(finished), start)
+        problem = f"the network was not trained on all folds: the time limit of {self._limit} was up"
+        best = max(self.begun, key=lambda trial: trial.score, default=None)
+        if best is None or not best.done:
+            return untrained(self._first_recipe(), self.workspace, problem)
+        return replace(self._outcome([best], start), problem=problem)
+
+    def _both_rounds(self, trials: list[_Trial]) -> list[_Trial]:
+        """Return the trials that are trained on all folds with all steps."""
         poolings = self.estimator.poolings(self.task)
-        for trial in trials if len(trials) + len(poolings) > 1 else ():
-            self._first_round(trial)
+        first, second = _rounds(len(self.folds))
+        for number, trial in enumerate(trials if len(trials) + len(poolings) > 1 else ()):
+            least = min((other.fold_seconds for other in trials[:number]), default=0.0)
+            if least * (first + second) <= self._seconds_left():
+                self._first_round(trial)
+        trials = [trial for trial in trials if trial.done] or trials
         trials += self._with_poolings(trials, poolings)
-        if len(self.folds) == 1:
-            for trial in trials:
-                trial.done.clear()
         finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
-            missing = len(self.folds) - len(trial.done)
+            missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)
             if number == 0 or self._seconds_left() > missing * trial.fold_seconds:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
-        finished = [trial for trial in finalists if len(trial.done) == len(self.folds)]
-        return self._outcome(self._together(finished), start)
+        # With one split, the first round has trained all trials, but with a share of their steps.
+        full = (trial for trial in finalists if len(self.folds) > 1 or trial.round == "second")
+        return [trial for trial in full if len(trial.done) == len(self.folds)]
 
     def _first_round(self, trial: _Trial) -> None:
         """Train a trial on the first folds, or with a share of its steps."""
@@ -139,11 +155,44 @@ class Search:
         self._first_round(trial)
         return True
 
+    def _first_recipe(self) -> Recipe:
+        """Return the recipe of the first setting."""
+        settings = self.estimator.variants(self.task, self.counted)[0]
+        return self.estimator.with_variant(settings).recipe(self.task)
+
+    def _possible(self, trials: list[_Trial]) -> list[_Trial]:
+        """Return the first trials, of which the time allows at least one step of every training.
+
+        Raises:
+            TimeIsUp: if it does not allow that of one trial.
+        """
+        first = trials[0].recipe
+        with until(self.deadline + GRACE):
+            *before, last = least_seconds(first, self._seconds_left(), self.folds[0])
+            step = cost.seconds_per_step(first)
+        folds = len(self.folds)
+
+        def needed(number: int) -> float:
+            objectives = {trial.settings["objective"] for trial in trials[:number]}
+            once = min(FIRST_FOLDS, folds) * number if number > 1 else 0
+            twice = min(FINALISTS, number) * (max(1, folds - FIRST_FOLDS) if once else folds)
+            return len(objectives) * sum(before) + (once + twice) * last
+
+        for number in range(len(trials), 0, -1):
+            if needed(number) <= self._seconds_left() + (GRACE if number == 1 else 0.0):
+                return trials[:number]
+        raise TimeIsUp(too_short(step, needed(1), self.seconds))
+
     def _planned(self) -> list[_Trial]:
-        """Return the trials with their recipes, within the time limit; finetuning is shortened first."""
+        """Return the trials with their recipes, within the time limit; finetuning is shortened first.
+
+        Raises:
+            TimeIsUp: if the time does not allow a step of every training.
+        """
         found = []
         for settings in self.estimator.variants(self.task, self.counted):
             found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
+        found = self._possible(found)
         left = USED * self._seconds_left()
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
         one = {
@@ -161,7 +210,7 @@ class Search:
         pretraining, share = _divided(left, needed, finetuning)
         self._say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
-            f"{self._seconds_left() / 60:.1f} minutes; pretraining takes about {pretraining:.0f} s"
+            f"{format_duration(self._seconds_left())}; pretraining takes about {format_duration(pretraining)}"
         )
         # Where time suffices, the limit is that of the whole fit: equal recipes share their finished stages.
         limit = longest if pretraining == needed else pretraining
@@ -207,8 +256,10 @@ class Search:
     def _finetune(self, trial: _Trial, folds: Iterable[int], share: float, round_name: str) -> None:
         """Train a trial on folds that it has not been trained on, and score it."""
         start = time.monotonic()
+        if trial not in self.begun:
+            self.begun.append(trial)
         for fold in folds:
-            if fold in trial.done:
+            if fold in trial.done and len(self.folds) > 1:
                 continue
             begun = time.monotonic()
             recipe = self._on_fold(trial.recipe, fold, share)
@@ -217,7 +268,8 @@ class Search:
             trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
         joined = _joined(trial.answers)
-        trial.score = score(self._output, joined)
+        trial.score = score(self._output, joined) if finite(joined) else -math.inf
+        trial.round = round_name
         row = {key: value for key, value in trial.settings.items() if value is not None}
         row |= {"round": round_name, "folds": len(trial.answers), "score": trial.score}
         if trial.recipe.last.objective.pools:
@@ -260,12 +312,17 @@ class Search:
     def _outcome(self, trials: list[_Trial], start: float) -> Outcome:
         first = [recipe for trial in trials for recipe in trial.done.values()]
         recipes = list(first)
-        for member in range(1, self.estimator.n_members):
-            recipes += self.run([replace(recipe, seed=recipe.seed + member) for recipe in first])
+        with suppress(Interrupted):  # the time limit has passed: the members so far are kept
+            for member in range(1, self.estimator.n_members):
+                recipes += self.run([replace(recipe, seed=recipe.seed + member) for recipe in first])
         networks = self._predictor(recipes).networks
         scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
         seconds = time.monotonic() - start
         return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials)
+
+    @property
+    def _limit(self) -> str:
+        return format_duration(self.seconds)
 
     @property
     def _output(self) -> Output:
@@ -277,6 +334,12 @@ class Search:
     def _say(self, line: str) -> None:
         if not self.workspace.quiet:
             write_line(line)
+
+
+def untrained(recipe: Recipe, workspace: Workspace, problem: str) -> Outcome:
+    """Return the outcome of no training: a network with its initial weights, and why it has them."""
+    network = build_network(recipe).to(workspace.device).eval()
+    return Outcome([recipe], (network,), problem=problem, trained=False)
 
 
 def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:

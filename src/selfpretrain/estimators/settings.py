@@ -1,7 +1,9 @@
 """Hyperparameters of the estimators, their checks, and the training recipes that follow from them."""
 
 import copy
+import math
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,6 +25,7 @@ from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
 from ..studies.recipes.budgets import data_arms
 from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
+from ..system.events import format_duration
 from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Model
@@ -41,6 +44,8 @@ OVERHEAD = 1.3
 """Factor for optimizer and validation on top of the forward and backward pass."""
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
+GRACE = 5.0
+"""Seconds by which training may exceed a time limit."""
 CHECKS = 20
 """Number of validations in a stage with early stopping."""
 MINUTES = 10.0
@@ -134,7 +139,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         patience: early stopping: validations, of 20 in a stage, without improvement; 0: never stop early;
             auto: by the number of labels.
         n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
-        time_limit: in minutes; training is planned to take less, and is stopped at the limit; None: 10.
+        time_limit: in minutes; training is planned to take less, and is stopped at the limit. Where no
+            network can be trained in it, the best simple method is kept; None: 10.
         signal: how numbers are read; auto: as real values. Strings and bytes are always text.
         longer: how to treat sequences longer than those of training: cut them, or raise an error.
         random_state: a number makes training reproducible; None draws a seed.
@@ -353,7 +359,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
     def _workspace(self) -> Workspace:
         runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
-        return replace(Workspace.of(runs, self.device, "1"), quiet=not self.verbose)
+        end = vars(self).get("_end", math.inf)
+        place = Workspace.of(runs, self.device, "1")
+        return replace(place, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
 
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
@@ -428,6 +436,36 @@ def stage_seconds(recipe: Recipe) -> list[float]:
     """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
     per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
     return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
+
+
+def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> list[float]:
+    """Return about how long each stage takes at least: its planning, one step, and validation.
+
+    A pass over validation examples takes a third of a step of as many, and there are three: at the end of
+    training, for the scores, and for the answers. Stages are measured from the last one: as soon as they
+    take longer than ``limit``, those before are not measured, and count as nothing.
+
+    Args:
+        last: where the last stage takes its validation examples from; None: from its own task.
+    """
+    found: list[float] = []
+    for prefix in reversed(recipe.prefixes()):
+        if sum(found) > limit:
+            return [0.0, *found]
+        own = prefix.task_of(prefix.last) if found or last is None else last
+        data = own.load("val")
+        rows = int(data.labelled.sum()) if prefix.last.objective.labelled else len(data)
+        step = cost.seconds_per_step(prefix)
+        found = [cost.seconds_to_count(prefix) + step * (1 + rows / prefix.last.batch), *found]
+    return found
+
+
+def too_short(step: float, needed: float, limit: float) -> str:
+    """Return that a network was not trained: its step and its training take so many seconds of a limit."""
+    return (
+        f"the network was not trained: one step takes at least {format_duration(step)} of the "
+        f"{format_duration(limit)}, and training {format_duration(needed)}"
+    )
 
 
 def shortened(recipe: Recipe, seconds: float) -> Recipe:

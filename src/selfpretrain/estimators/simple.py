@@ -23,6 +23,7 @@ from torch import Tensor
 from ..data.dataset import SequenceDataset
 from ..data.spec import SequenceSpec
 from ..system.files import Json
+from ..system.time_limit import TimeIsUp, check_time, until
 from ..tasks.simple.cohesion import CohesionWindows
 from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
@@ -163,22 +164,29 @@ class SimpleMethods:
         It is None if validation has not finished at ``end``.
         """
         start = time.monotonic()
+        try:
+            with until(end):
+                measured, joined = self._validated(method)
+        except TimeIsUp:
+            return None
+        best = max(joined, key=lambda setting: self.quality(joined[setting]))
+        model = self._fit(method, *self._features(method, measured, labelled), best)
+        return SimpleCandidate(model, joined[best], time.monotonic() - start)
+
+    def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
+        """Return features without what needs labels, and the answers of every setting on all folds."""
         measured = method.measured(self.everything)
         settings = method.settings(self.form.target)
         answers: dict[Any, list[Answers]] = {setting: [] for setting in settings}
         for whole, val in self.folds:
             fitting = self._features(method, measured, whole)
             for setting in settings:
-                if time.monotonic() > end:
-                    return None
+                check_time()
                 answers[setting].append(self.answer(self._fit(method, *fitting, setting), val))
-        joined = {
+        return measured, {
             setting: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
             for setting, each in answers.items()
         }
-        best = max(joined, key=lambda setting: self.quality(joined[setting]))
-        model = self._fit(method, *self._features(method, measured, labelled), best)
-        return SimpleCandidate(model, joined[best], time.monotonic() - start)
 
     def _features(
         self, method: Method, measured: Features, examples: SequenceDataset
@@ -196,11 +204,11 @@ class SimpleMethods:
         return SimplePredictor(self.form, features, model)
 
 
-def counts_help(methods: SimpleMethods, labelled: SequenceDataset) -> bool:
+def counts_help(methods: SimpleMethods, labelled: SequenceDataset, end: float = math.inf) -> bool:
     """Return whether counts of n-grams in all sequences help logistic regression to label positions.
 
     With and without them it is fitted on each half of at most ``ASKED`` labelled sequences, and asked on the
-    other. They help if they avoid a share of ``HELPS`` of its errors.
+    other. They help if they avoid a share of ``HELPS`` of its errors, and it is known at ``end``.
     """
     by_features = {each.features: each for each in candidates_for(methods.form, labelled)}
     if CohesionWindows not in by_features or len(labelled) < 2:
@@ -210,8 +218,11 @@ def counts_help(methods: SimpleMethods, labelled: SequenceDataset) -> bool:
     asked = replace(methods, folds=[(halves[0], halves[1]), (halves[1], halves[0])])
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = [asked.candidate(by_features[kind], some) for kind in (Windows, CohesionWindows)]
-    without, with_counts = (methods.quality(each.answers)[0] for each in found if each)
+        found = [asked.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
+    scores = [methods.quality(each.answers)[0] for each in found if each]
+    if len(scores) < len(found):
+        return False
+    without, with_counts = scores
     return with_counts - without > HELPS * (1 - without)
 
 

@@ -1,5 +1,6 @@
 """Run experiments and recipes: train the stages that are not on disk yet, then write the report."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
@@ -103,8 +104,11 @@ def detach(
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
-    """Train the stages of some recipes that are not on disk yet."""
-    run_stages(jobs(recipes, workspace, tested), workspace)
+    """Train the stages of some recipes that are not on disk yet; warn of networks that fail their checks."""
+    todo = jobs(recipes, workspace, tested)
+    for problem in check_recipes(job.recipe for job in pending_jobs(todo, workspace)):
+        warnings.warn(problem, stacklevel=2)
+    run_stages(todo, workspace)
 
 
 def run_stages(todo: list[Job], workspace: Workspace) -> None:
@@ -120,7 +124,6 @@ def run_stages(todo: list[Job], workspace: Workspace) -> None:
     for job in pending:
         if job.recipe.task_of(job.recipe.last).stub:
             raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
-    check_recipes(job.recipe for job in pending)
     # Costs are for the display and for the order of parallel stages; counting FLOPs takes a while.
     serial = workspace.workers == 1 and workspace.executor in ("auto", "serial")
     costs = {} if workspace.quiet and serial else {job.name: estimate(job).flops for job in pending}

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ..config import to_dict
-from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError
+from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError, first_line
 from ..registry import name_of
 from ..system import distributed
 from ..system.events import Event, emit
@@ -129,8 +129,7 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
             write_text(trace, f"{error}\n")
         return error
     write_text(trace, traceback.format_exc())
-    first_line = (str(error).splitlines() or [""])[0]
-    return StageFailed(f"{attempt.name}: {type(error).__name__}: {first_line} (the traceback is in {trace})")
+    return StageFailed(f"{attempt.name}: {first_line(error)} (the traceback is in {trace})")
 
 
 def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json:

@@ -26,10 +26,12 @@ from ..system.files import (
 def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -> str:
     """Write tensors and a state atomically as one file, and return the digest of both.
 
+    Tensors that share memory, as tied weights do, are written one by one.
+
     Raises:
         StoreError: if the file cannot be written.
     """
-    plain = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    plain = _apart(tensors)
     text = json.dumps(state or {})
     digest = _digest(plain, text)
     metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
@@ -63,6 +65,23 @@ def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tens
     if metadata.get("format") != str(FORMAT):
         raise ForeignRun(format_message(path, metadata.get("format")))
     return tensors, state
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """Return the digest with which ``save`` writes tensors without a state."""
+    return _digest(tensors, json.dumps({}))
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors in memory of their own, without a copy where that is so: safetensors demands it."""
+    found: dict[str, Tensor] = {}
+    seen = set()
+    for name, tensor in tensors.items():
+        alone = tensor.detach().contiguous()
+        memory = alone.untyped_storage().data_ptr()
+        found[name] = alone.clone() if memory in seen else alone
+        seen.add(memory)
+    return found
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

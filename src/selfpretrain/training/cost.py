@@ -24,8 +24,9 @@ from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
-from ..errors import SelfPretrainError, SpecError, StageFailed, nearest
+from ..errors import SelfPretrainError, SpecError, StageFailed, first_line, nearest
 from ..registry import name_of
+from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import DatasetStub, Task
 from .flops import count_flops, count_step
 from .optim import Optim
@@ -55,6 +56,10 @@ BATCHES = 4000
 """Number of batches that stand for all where an epoch has fewer."""
 SHIPPED_COUNTS = Path(__file__).with_name("shipped_counts.tsv")
 """FLOPs per step of stages of results that ship, see ``_of_shipped_results``."""
+BACKWARD = 2.0
+"""Times that a backward pass takes, in forward passes."""
+ENOUGH = 1.0
+"""Seconds of passes after which no further one is measured."""
 FITTED = (128, 256, 512)
 """Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
 Counting = Literal["counted", "fitted", "rough"]
@@ -152,12 +157,17 @@ class Planner:
 
     def _plan_step(self, recipe: Recipe) -> tuple[Plan, bool]:
         """Return the cost of one step of a recipe's last stage, and whether it is exact; cached."""
-        step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
-        alone = replace(recipe, stages=(step,))
+        alone = _one_step(recipe)
         key = fingerprint(alone)
         if key not in self.single_steps:
             self.single_steps[key] = _count_step(alone, self.flops)
         return self.single_steps[key]
+
+
+def _one_step(recipe: Recipe) -> Recipe:
+    """Return a recipe of one step of the last stage, whatever its budget and the stages before."""
+    step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
+    return replace(recipe, stages=(step,))
 
 
 COUNTED = Planner()
@@ -210,28 +220,75 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:
-        first_line = (str(error).splitlines() or [""])[0]
         name = f"a network with {name_of(recipe.model.mixer)}"
-        raise StageFailed(
-            f"{name} fails: {type(error).__name__}: {first_line} (SPT_DEBUG=1 shows where)"
-        ) from error
+        raise StageFailed(f"{name} fails: {first_line(error)} (SPT_DEBUG=1 shows where)") from error
 
 
 def seconds_per_step(recipe: Recipe) -> float:
-    """Measure the wall-clock seconds of a forward and backward pass over a batch on the CPU."""
+    """Return the seconds of a forward and backward pass over a batch on the CPU, measured once for a stage.
+
+    Within ``time_limit.until`` it ends at the limit, and what it returns is a lower bound.
+
+    Raises:
+        StageFailed: if the network cannot be built, or its passes fail.
+    """
+    alone = _one_step(recipe)
+    key = fingerprint(alone)
+    if key in _measured:
+        seconds, whole = _measured[key]
+        if whole or seconds_left() <= seconds:
+            return seconds
+    _measured[key] = _measure_step(alone)
+    return _measured[key][0]
+
+
+_measured: dict[str, tuple[float, bool]] = {}
+"""Seconds of a step by its recipe, and whether all of it was measured."""
+
+
+def seconds_to_count(recipe: Recipe) -> float:
+    """Return about how long it takes to plan a stage: passes over three rows of every length it counts."""
+    order = BatchSampler(training_data(recipe).longest, recipe.last.batch, recipe.seed)
+    lengths = min(len(order.padded_lengths().unique()), 2**MAX_DEPTH + 1)
+    return 3 * lengths * seconds_per_step(recipe) / recipe.last.batch
+
+
+def _measure_step(recipe: Recipe) -> tuple[float, bool]:
+    """Return the seconds of a step, and True; or what it takes at least, and False if the time is up."""
     stage = recipe.last
     form = recipe.task_of(recipe.last).form
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
-    network = _network(recipe)
-    start = time.perf_counter()
-    for step in (0, 1, 2):
-        if step == 1:  # the first pass warms up
+    took: list[float] = []
+    with _as_stage_failure(recipe), _asking_time():
+        network = _network(recipe)
+        while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
+            if took and took[0] > seconds_left():
+                return took[0], False
             start = time.perf_counter()
-        targets = stage.objective.make_targets(data.batch(order.rows(step)), form, generator("cost"))
-        outputs = network(*targets.network_inputs())
-        stage.objective.loss(outputs, targets, form).backward()
-    return (time.perf_counter() - start) / 2
+            try:
+                targets = stage.objective.make_targets(
+                    data.batch(order.rows(len(took))), form, generator("cost")
+                )
+                outputs = network(*targets.network_inputs())
+                forward = time.perf_counter() - start
+                if BACKWARD * forward > seconds_left():
+                    return (1 + BACKWARD) * forward, False
+                stage.objective.loss(outputs, targets, form).backward()
+            except TimeIsUp:
+                return time.perf_counter() - start, False
+            took.append(time.perf_counter() - start)
+    return sum(took[1:]) / len(took[1:]), True  # the first pass warms up
+
+
+@contextlib.contextmanager
+def _asking_time() -> Iterator[None]:
+    """Check the time limit after every module of a forward pass in the block."""
+    handle = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def gpu_seconds(flops: float, gpu: str) -> float:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..config import is_ours, to_dict
 from ..data.spec import Classes, SequenceSpec, Values
-from ..errors import SelfPretrainError, SpecError
+from ..errors import SelfPretrainError, SpecError, first_line
 from ..mixers.base import LayerContext, Mixer, Positions
 from ..registry import name_of, names
 from ..shapes import PaddingMask, Vectors
@@ -229,7 +229,8 @@ class _Subject:
 
 def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     try:
-        module = mixer.build(place).eval()
+        # A copy: the probes change its precision and its weights, of which the user's code may keep some.
+        module = copy.deepcopy(mixer.build(place)).eval()
     except SelfPretrainError:
         raise
     except Exception as error:
@@ -459,4 +460,4 @@ def _example_padding_mask(length: int) -> Bool[Tensor, "B L"]:
 def _first_line(error: Exception) -> str:
     if isinstance(error, SelfPretrainError):
         return str(error)
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    return first_line(error)

@@ -7,14 +7,16 @@ named ``package.module:attribute``; a model of transformers is named ``hf-model:
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from ...config import Count, spec
-from ...errors import SelfPretrainError, SpecError
+from ...errors import SelfPretrainError, SpecError, first_line
 from ...registry import import_attribute, names
 from ...shapes import PaddingMask, Vectors
 from ..base import ForeignModule, LayerContext, Mixer, check_length
@@ -51,10 +53,10 @@ class OwnLayer(Mixer):
         except SelfPretrainError:
             raise
         except Exception as error:
-            first_line = (str(error).splitlines() or [""])[0]
-            raise SpecError(f"{call} fails: {type(error).__name__}: {first_line}") from error
+            raise SpecError(f"{call} fails: {first_line(error)}") from error
         if not isinstance(module, nn.Module):
             raise SpecError(f"{self.factory} returns {type(module).__name__}, not a torch.nn.Module")
+        _check_weights(module, self.factory)
         return OwnModule(module, call, context.length if "length" in self.keywords else None)
 
     def argument(self, name: str, context: LayerContext) -> int | bool:
@@ -74,6 +76,23 @@ class OwnBackbone(OwnLayer):
     def argument(self, name: str, context: LayerContext) -> int | bool:
         """Return the value of a keyword; unknown names stand for the width."""
         return self.depth if name == "depth" else super().argument(name, context)
+
+
+def _check_weights(module: nn.Module, factory: str) -> None:
+    """Check that the weights of a module are set, and that no earlier module of this process has them.
+
+    Raises:
+        SpecError: else; weights of one network that another one had trained would give other results.
+    """
+    for name, weight in module.named_parameters():
+        if isinstance(weight, UninitializedParameter):
+            raise SpecError(f"{factory}: {name} has no shape yet; use layers that are not lazy")
+        if weight.requires_grad and _trained_weights.get(id(weight)) is weight:
+            raise SpecError(f"{factory} returns weights ({name}) that it has returned before; make new ones")
+    _trained_weights.update((id(weight), weight) for weight in module.parameters())
+
+
+_trained_weights: "weakref.WeakValueDictionary[int, nn.Parameter]" = weakref.WeakValueDictionary()
 
 
 class OwnModule(ForeignModule):

@@ -17,6 +17,7 @@ from sklearn.decomposition import TruncatedSVD
 from torch import Tensor
 
 from ...data.dataset import SequenceDataset, concatenated, sequences
+from ...system.time_limit import check_time
 
 ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
@@ -119,6 +120,7 @@ class Numbers(Features):
         return (self._views(examples) - self.mean) / self.spread
 
     def _views(self, examples: SequenceDataset) -> np.ndarray:
+        check_time()
         return np.concatenate(np.split(self.compute(sequences(examples)), examples.views), axis=1)
 
 
@@ -271,7 +273,7 @@ class Summary(NumbersOfValues):
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, 4 * channels)."""
-        return np.stack([_summary(examples.sequence(row)) for row in range(len(examples))])
+        return _of_each(_summary, examples)
 
 
 class HandMade(NumbersOfValues):
@@ -295,7 +297,7 @@ class Statistics(NumbersOfValues):
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, 1 + 17 * channels)."""
-        return np.stack([_statistics(examples.sequence(row)) for row in range(len(examples))])
+        return _of_each(_statistics, examples)
 
 
 class Symbols(FlatValues):
@@ -375,6 +377,15 @@ def _in_units(examples: SequenceDataset, unit: np.ndarray) -> SequenceDataset:
     lengths = examples.lengths.flatten()
     starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
     return replace(examples, flat=torch.from_numpy(values / unit.astype(values.dtype)), starts=starts)
+
+
+def _of_each(function: Callable[[np.ndarray], np.ndarray], examples: SequenceDataset) -> np.ndarray:
+    """Return what a function gives for every sequence (n, numbers)."""
+    found = []
+    for row in range(len(examples)):
+        check_time()
+        found.append(function(examples.sequence(row)))
+    return np.stack(found)
 
 
 def _summary(sequence: np.ndarray) -> np.ndarray:

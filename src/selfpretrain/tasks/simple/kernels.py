@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from ...data.dataset import Batch, SequenceDataset, generator, sequences
+from ...system.time_limit import check_time
 from .features import Numbers, State
 
 KERNEL_SIZE = 9
@@ -101,6 +102,7 @@ def _batches(examples: SequenceDataset) -> Iterator[Batch]:
     for rows in torch.arange(len(examples)).split(BATCH):
         size = max(1, POSITIONS // int(examples.longest[rows].max()))
         for some in rows.split(size):
+            check_time()
             yield examples.batch(some)
 
 

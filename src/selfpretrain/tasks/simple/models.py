@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ...data.spec import ClassSets, Reals, Target
+from ...system.time_limit import check_time
 from .features import Matrix, Rows, State
 
 NEVER = -30.0
@@ -101,6 +102,7 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
     if len(present) == 1:
         bias[present[0]] = 0.0
         return LinearModel(coef, bias)
+    check_time()
     model = LogisticRegression(C=strength, max_iter=ITERATIONS).fit(x, y, weights)
     if len(present) == 2:  # one column: the logit of the second class against the first
         bias[present] = 0.0, model.intercept_[0]
@@ -196,7 +198,8 @@ def fit_boosted(
     shared |= {"max_depth": depth, "init": "zero", "random_state": 0}
     shared["min_weight_fraction_leaf"] = LEAST_WEIGHT if np.ptp(weights) > 0 else 0.0
     if isinstance(target, Reals):
-        model = GradientBoostingRegressor(**shared).fit(x, (y - target.centre) / target.spread, weights)
+        numbers = (y - target.centre) / target.spread
+        model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, _ask_time)
         return _joined([(model, [0])], np.array([target.centre]), target.spread)
     if isinstance(target, ClassSets):
         parts = [
@@ -210,6 +213,12 @@ def fit_boosted(
     return _joined([(model, outputs)] if model else [], bias)
 
 
+def _ask_time(*of_tree: Any) -> bool:
+    """Check the time limit after every tree; return False, so that fitting goes on."""
+    check_time()
+    return False
+
+
 def _classifier(
     settings: dict[str, Any], x: np.ndarray, y: np.ndarray, weights: np.ndarray, outputs: np.ndarray
 ) -> tuple[Any, list[int]]:
@@ -217,7 +226,7 @@ def _classifier(
     present = np.unique(y).astype(int)
     if len(present) == 1:
         return None, []
-    model = GradientBoostingClassifier(**settings).fit(x, y, weights)
+    model = GradientBoostingClassifier(**settings).fit(x, y, weights, _ask_time)
     columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
     return model, [int(outputs[each]) for each in columns]
 

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from ...data.dataset import SequenceDataset, concatenated, sequences
 from ...data.ngrams import gram_codes, mix
+from ...system.time_limit import check_time
 from .features import Features, Matrix, in_parts, parted
 
 GRAMS = 4
@@ -185,6 +186,7 @@ class Neighbours(Windows):
 def _chunks(examples: SequenceDataset) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield some sequences after the other, concatenated, and their lengths: all first views come first."""
     for part in parted(sequences(examples), CHUNK):
+        check_time()
         yield concatenated(part), part.lengths[0].numpy()
 
 

@@ -1,0 +1,274 @@
+"""From a task to networks: the training of the estimators, and what they keep."""
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from ..data.containers import Names
+from ..data.dataset import SequenceDataset
+from ..data.offsets import Offsets
+from ..data.splits import ENOUGH_GROUPS
+from ..data.store import StoredDataset
+from ..errors import Interrupted, StageFailed
+from ..runner.experiment_dir import InFolders
+from ..runner.run import run_recipes
+from ..system.events import format_duration
+from ..system.files import Json
+from ..system.progress import write_line
+from ..system.time_limit import until
+from ..tasks.base import Task
+from ..training import cost
+from ..training.model import Network
+from ..training.recipe import Recipe
+from . import leaderboard
+from .in_memory import (
+    InMemoryTask,
+    facts,
+    in_memory_task,
+    offsets_of,
+)
+from .inputs import Alphabet, embed_unseen
+from .outcome import Outcome, candidate, choose, nan_problem
+from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
+from .search import USED, Search, fold_data, untrained
+from .settings import (
+    GRACE,
+    MINUTES,
+    EstimatorSettings,
+    has_val,
+    least_seconds,
+    too_short,
+    with_half_batch,
+)
+from .simple import (
+    AveragePredictor,
+    SimpleCandidate,
+    SimpleMethods,
+    SimplePredictor,
+    counts_help,
+)
+
+SIMPLE = 0.2
+"""Share of a time limit after which no simple method is begun."""
+GRACE_SHARE = 0.05
+"""Share of a time limit by which training may exceed it, if that is more than ``GRACE``."""
+SIMPLE_ENDS = 0.4
+"""Share of a time limit after which a simple method that was begun is given up."""
+
+
+class TaskFitting(EstimatorSettings):
+    """What ``fit`` does with a task, within a time limit."""
+
+    predictor_: Predictor
+    recipes_: list[Recipe]
+    trained_: bool
+    simple_: tuple[SimplePredictor, ...]
+    averaged_: bool
+    alphabet_: Alphabet | None
+    offsets_: Offsets
+    channels_: Names | None
+    leaderboard_: list[Json]
+    trials_: list[Json]
+    kept_: str
+
+    def _adjust(self, task: Task) -> bool:
+        """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
+        return False
+
+    def _train(self, task: Task) -> None:
+        start = time.monotonic()
+        seconds = 60.0 * (self.time_limit or MINUTES)
+        # Plans are made for the limit itself; what takes longer than planned is stopped a little later.
+        self._end = start + seconds + max(GRACE, GRACE_SHARE * seconds)
+        try:
+            self._train_until_end(task, start, seconds)
+        finally:
+            del self._end
+
+    def _train_until_end(self, task: Task, start: float, seconds: float) -> None:
+        workspace = self._workspace()
+        held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
+        folds: list[Task] = [*map(in_memory_task, held)] or [task]
+        simple = self._simple_candidates(task, folds, start, seconds)
+        if self._searches(task):
+            methods = self._simple_methods(task, folds)
+            counted = self.objective == "auto" and counts_help(
+                methods, _labelled(task.load("train")), start + SIMPLE_ENDS * seconds
+            )
+            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds, counted)
+            found = search.best()
+        else:
+            elapsed = time.monotonic() - start
+            # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
+            left = seconds if elapsed < (1 - USED) * seconds else seconds - elapsed
+            found = self._train_once(task, left)
+        self.set_networks(task, found.recipes, found.networks)
+        self.trained_ = found.trained
+        self.validation_scores_ = found.scores
+        self.trials_ = found.trials
+        self._embed_unseen(task)
+        problem = found.problem or nan_problem(found.answers)
+        adjusted = not problem and self._adjust(task)
+        if adjusted:
+            answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
+            found = replace(found, answers=answers)
+        self._keep_best(found, simple, _val_groups(folds), problem)
+        if adjusted and self.simple_:
+            said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
+            warnings.warn(said, stacklevel=4)  # the caller of fit
+
+    def _train_once(self, task: Task, seconds: float) -> Outcome:
+        """Train the first setting, as far as the time allows.
+
+        Args:
+            seconds: what is left of the time limit.
+        """
+        start = time.monotonic()
+        workspace = self._workspace()
+        first = self.recipe(task)
+        with until(start + seconds + GRACE):
+            auto = self.scale == "auto"
+            needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
+            step = cost.seconds_per_step(first) if auto else 0.0
+        if needed > max(1.0, seconds) + GRACE:
+            return untrained(first, workspace, too_short(step, needed, seconds))
+        recipes = self._recipes(task, max(1.0, seconds))
+        try:
+            recipes = self._run(recipes)
+        except Interrupted:  # the time limit has passed
+            recipes = [recipe for recipe in recipes if workspace.stage(recipe).finished]
+            if not recipes:
+                limit = format_duration(60.0 * (self.time_limit or MINUTES))
+                return untrained(
+                    first, workspace, f"the network was not trained: the limit of {limit} was up"
+                )
+        finished = InFolders(workspace)
+        networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
+        scores = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
+        last = recipes[0].last
+        answers = None
+        # Pretraining alone is not compared with anything: its loss is all that shows an unsound network.
+        unsound = not last.objective.labelled and any(math.isnan(each.get("loss", 0.0)) for each in scores)
+        problem = "the network is out: its loss on validation is NaN" if unsound else ""
+        if last.objective.labelled and has_val(task):
+            predictor = Predictor(tuple(r.model for r in recipes), last.objective, task.form, networks)
+            answers = leaderboard.answers(predictor, _labelled(task.load("val")))
+        return Outcome(recipes, networks, answers, scores, time.monotonic() - start, problem=problem)
+
+    def _run(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Train recipes; if memory runs out, halve the batch once, but only if its size was our choice."""
+        workspace = self._workspace()
+        try:
+            run_recipes(recipes, workspace, tested=False)
+        except StageFailed as error:
+            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
+                raise
+            recipes = [with_half_batch(recipe) for recipe in recipes]
+            run_recipes(recipes, workspace, tested=False)
+        return recipes
+
+    def _searches(self, task: Task) -> bool:
+        """Return whether several settings, or one on several folds, are tried."""
+        free = self.scale == "auto" and self.n_trials != 1
+        return free and isinstance(task, InMemoryTask) and self._predicts and has_val(task)
+
+    def _folds(self, task: Task) -> list[StoredDataset]:
+        """Return the folds of a task in memory; empty where one validation split decides."""
+        one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
+        return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
+
+    def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
+        """Return the simple methods for a task, to be validated on its folds."""
+        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
+        weights = getattr(self._objective(task), "weights", ())
+        quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
+        return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
+
+    def _simple_candidates(
+        self, task: Task, folds: Sequence[Task], start: float, seconds: float
+    ) -> list[SimpleCandidate]:
+        """Fit the simple methods that suit the task, unless the network is kept in any case.
+
+        Args:
+            seconds: time limit of the whole fit, which began at ``start``.
+        """
+        skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
+        if skipped or not has_val(task):
+            return []
+        whole = _labelled(task.load("train"))
+        if isinstance(task, InMemoryTask):
+            data = task.data()
+            rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
+            whole = data.whole.take(torch.from_numpy(rows))
+        methods = self._simple_methods(task, folds)
+        return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
+
+    def _keep_best(
+        self, found: Outcome, simple: list[SimpleCandidate], groups: np.ndarray | None, problem: str
+    ) -> None:
+        """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``.
+
+        Args:
+            problem: why the network is no candidate; empty if it is one.
+        """
+        answers = found.answers
+        network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
+        choice = choose(network, simple, problem, groups)
+        if choice is None:
+            return
+        model = choice.kept.model
+        members = model.members if isinstance(model, AveragePredictor) else (model,)
+        self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
+        self.averaged_ = 0 < len(self.simple_) < len(members)
+        self.leaderboard_ = leaderboard.rows(choice.ranked, groups)
+        self.kept_ = choice.line(self.leaderboard_, problem)
+        if self.verbose:
+            write_line(leaderboard.text(self.leaderboard_, choice.kept.name))
+
+    def _embed_unseen(self, task: Task) -> None:
+        if self.alphabet_ is not None:
+            seen = task.load("train")
+            for network in self.predictor_.networks:
+                embed_unseen(network, seen)
+
+    @property
+    def _predicts(self) -> bool:
+        """Return whether the estimator predicts labels."""
+        return type(self).__name__ in ESTIMATORS.values()
+
+    def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
+        """Become the estimator of networks that were trained on a task, one by each recipe."""
+        first = recipes[0]
+        models = tuple(recipe.model for recipe in recipes)
+        self.predictor_ = Predictor(models, first.last.objective, task.form, networks)
+        self.trained_ = True
+        self.simple_ = ()
+        self.averaged_ = False
+        self.alphabet_ = vars(self).get("alphabet_")
+        self.channels_ = vars(self).get("channels_")
+        self.offsets_ = offsets_of(task)
+        self.recipes_ = recipes
+        self.task_ = task
+        self.data_facts_ = facts(task)
+        self.reading_: Json | None = None
+        self.scores_: dict[str, Json] = {}
+        self.leaderboard_ = []
+        self.trials_ = []
+        self.kept_ = ""
+
+
+def _labelled(examples: SequenceDataset) -> SequenceDataset:
+    return examples.take(examples.labelled.nonzero()[:, 0])
+
+
+def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
+    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
+    found = [_labelled(fold.load("val")).groups for fold in folds]
+    given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
+    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
