@@ -24,7 +24,6 @@ from ..api import Request, run_request
 from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target, fit_values, nan_spans
 from ..data.spec import Reals, SequenceSpec, Signal, Target, Tokens
-from ..data.splits import ENOUGH_GROUPS
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, StageFailed
 from ..registry import name_of
@@ -44,11 +43,12 @@ from . import export, inputs, leaderboard, occlusion, persistence
 from .in_memory import (
     Annotations,
     InMemoryTask,
-    copies_together,
+    divided,
     facts,
     in_alphabet,
     in_memory_task,
     refuse_missing,
+    val_groups,
     with_test_split,
 )
 from .inputs import Alphabet, Sequences, embed_unseen
@@ -79,8 +79,9 @@ class SequenceEstimator(EstimatorSettings):
 
     Attributes:
         leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
-            interval, seconds, parameters.
+            interval, seconds, parameters. By these scores the best is chosen; so they are optimistic.
         kept_: what predicts, as text: the average, the network or a simple method.
+        kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out.
         trials_: settings of networks that were tried: score, seconds and round.
         simple_: the simple methods that predict, whose answers are averaged; none: the network does.
         averaged_: whether the predictions of the network are averaged with those of ``simple_``.
@@ -94,6 +95,7 @@ class SequenceEstimator(EstimatorSettings):
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
+    kept_score_: Score | None
 
     def fit(
         self: E,
@@ -409,9 +411,7 @@ class SequenceEstimator(EstimatorSettings):
 
     def _training_data(self, found: Sequences, target: Target, annotations: Annotations) -> StoredDataset:
         """Return sequences with their annotations, split into train and val, with the statistics of train."""
-        split = annotations.divided(self.validation_fraction, self._seed())
-        if annotations.groups is None:
-            split = copies_together(split, found.dataset(annotations.targets))
+        split = divided(annotations, found, self.validation_fraction, self._seed())
         train = split == 0
         signal: Signal
         if self.alphabet_ is None:
@@ -451,19 +451,21 @@ class SequenceEstimator(EstimatorSettings):
             self.set_networks(task, found.recipes, found.networks)
             self.validation_scores_ = found.scores
             answers: Answers | None = found.answers
+            options: leaderboard.Options | None = found.options
             took = found.seconds
         else:
             elapsed = time.monotonic() - start
             # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
             left = seconds if elapsed < (1 - USED) * seconds else seconds - elapsed
             answers, took = self._train_once(task, left)
+            options = None
         self.trials_ = trials
         self._embed_unseen(task)
         adjusted = self._adjust(task)
         if adjusted:
             answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
         if answers is not None:
-            self._keep_best(answers, took, simple, _val_groups(folds))
+            self._keep_best(answers, options, took, simple, folds)
         if adjusted and self.simple_:
             said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
             warnings.warn(said, stacklevel=3)  # the caller of fit
@@ -535,27 +537,29 @@ class SequenceEstimator(EstimatorSettings):
         return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
 
     def _keep_best(
-        self, answers: Answers, seconds: float, simple: list[SimpleCandidate], groups: np.ndarray | None
+        self,
+        answers: Answers,
+        options: leaderboard.Options | None,
+        seconds: float,
+        simple: list[SimpleCandidate],
+        folds: Sequence[Task],
     ) -> None:
-        """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``."""
+        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
         parameters = sum(p.numel() for p in self.predictor_.networks[0].parameters())
         first = [recipe.stages[0].objective for recipe in self.recipes_]
         objectives = " and ".join(dict.fromkeys(map(name_of, first)))
         name = "scratch" if first[0].labelled else f"SPT ({objectives})"
         name = f"{name}, {name_of(self.recipes_[0].model.mixer)}"
         parameters *= len(self.predictor_.networks)
-        network = leaderboard.Candidate(name, self.predictor_, answers, seconds, parameters)
-        others = [
-            leaderboard.Candidate(c.model.name, c.model, c.answers, c.seconds, c.model.parameters)
-            for c in simple
-        ]
-        ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
-        kept = leaderboard.chosen(ranked, groups)
+        network = leaderboard.Candidate(name, self.predictor_, answers, seconds, parameters, options)
+        verdict = leaderboard.judge(network, simple, val_groups(folds), len(folds))
+        kept = verdict.kept
         members = kept.model.members if isinstance(kept.model, AveragePredictor) else (kept.model,)
         self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
         self.averaged_ = 0 < len(self.simple_) < len(members)
-        self.leaderboard_ = leaderboard.rows(ranked, groups)
-        self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name)
+        self.leaderboard_ = verdict.table
+        self.kept_score_ = verdict.score
+        self.kept_ = leaderboard.kept_line(self.leaderboard_, kept.name, name, self.kept_score_)
         if self.verbose:
             write_line(leaderboard.text(self.leaderboard_, kept.name))
 
@@ -586,14 +590,8 @@ class SequenceEstimator(EstimatorSettings):
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""
+        self.kept_score_ = None
 
 
 def _labelled(examples: SequenceDataset) -> SequenceDataset:
     return examples.take(examples.labelled.nonzero()[:, 0])
-
-
-def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
-    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
-    found = [_labelled(fold.load("val")).groups for fold in folds]
-    given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
-    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None

@@ -34,7 +34,7 @@ from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
 from .inputs import Alphabet
 from .predictor import ESTIMATORS, PRETRAINER, Predictor
-from .scores import Reliability
+from .scores import Reliability, Score
 from .simple import SimplePredictor
 
 FILE = "model.json"
@@ -76,7 +76,8 @@ Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions
 
 {{ kept }}.
 
-Scores are of validation examples, with 95 % bootstrap intervals:
+Scores of all candidates on validation, with 95 % intervals. By them the best was chosen, and so they are
+optimistic; the score above is corrected for the choice.
 
 | candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
 | --- | --- | --- | --- | --- |
@@ -139,6 +140,7 @@ class FittedEstimator(Protocol):
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
+    kept_score_: Score | None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings."""
@@ -214,6 +216,7 @@ def _content(estimator: FittedEstimator) -> Json:
         "reading": estimator.reading_,
         "alphabet": None if estimator.alphabet_ is None else asdict(estimator.alphabet_),
         "kept": estimator.kept_,
+        "kept_score": None if estimator.kept_score_ is None else asdict(estimator.kept_score_),
         "leaderboard": estimator.leaderboard_,
         "trials": estimator.trials_,
         "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
@@ -270,6 +273,8 @@ def load(
         estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
         estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
         estimator.kept_ = str(content.get("kept", ""))
+        found = content.get("kept_score")
+        estimator.kept_score_ = None if found is None else Score(**found)
         estimator.leaderboard_ = list(content.get("leaderboard", []))
         estimator.trials_ = list(content.get("trials", []))
         if content["classes"]:

@@ -120,7 +120,9 @@ def test_a_prediction_does_not_depend_on_the_sequences_beside_it(kind, target):
     form = SequenceSpec(signal, max(map(len, rows)), target)
     labels = np.arange(len(rows)) % 2
     if isinstance(target, PositionClasses):
-        labels = np.where(np.arange(form.length) < np.array([[len(row)] for row in rows]), labels[:, None], -1)
+        labels = np.where(
+            np.arange(form.length) < np.array([[len(row)] for row in rows]), labels[:, None], -1
+        )
     data = SequenceDataset.from_sequences(rows, labels)
     for method in simple_methods(form, len(rows), data.lengths):
         if not method.candidate:

@@ -2,8 +2,8 @@
 
 The 84 kernels have nine weights, of which three are 2 and six are -1, and are dilated by powers of two. The
 thresholds are quantiles of their outputs on training sequences. Each kernel reads random channels. Outputs
-have double precision, and no threshold is an output itself, as quantiles of whole numbers are: rounding, which
-differs with the sequences beside a sequence and their padding, decides nothing.
+have double precision, and no threshold is an output itself, as quantiles of whole numbers are: so rounding,
+which differs with the sequences beside a sequence and their padding, decides nothing.
 
 Source: Dempster, Schmidt and Webb (2021), MiniRocket.
 """
@@ -129,7 +129,9 @@ def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantil
         parts.append(outputs[own // outputs.shape[2], :, own % outputs.shape[2]])
     outputs = torch.cat(parts)
     shares = (torch.arange(quantiles, dtype=outputs.dtype) + 0.5) / quantiles
-    largest = torch.stack([batch.inputs.nan_to_num().abs().amax((0, 1)) for batch in _batches(sample)]).amax(0)
+    largest = torch.stack([batch.inputs.nan_to_num().abs().amax((0, 1)) for batch in _batches(sample)]).amax(
+        0
+    )
     read = (weights != 0).any(-1)  # (kernels, channels)
     return (outputs.quantile(shares, dim=0) + NUDGE * (read * largest).amax(1)).T
 
