@@ -1,8 +1,8 @@
 """Candidates of a fit, networks and simple methods alike: their scores on the same validation examples.
 
 What is kept is chosen by these scores, and the largest of many is too good. So the score of what is kept is
-another one: all choices are made again on resamples of the examples, and what is chosen there is scored on the
-examples that the resample left out.
+another one: all choices are made again on resamples of the examples, and what is chosen there is scored on
+the examples that the resample left out.
 
 Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for
 efficient and accurate cross-validation.
@@ -105,7 +105,8 @@ def quality(output: Output, found: Answers) -> tuple[float, float]:
 
 def _quality(output: Output, sums: np.ndarray) -> tuple[float, float]:
     """Return the quality of answers, given the sums of their tallies."""
-    return float(_metrics(output, sums)), float(sums[2] / sums[3]) if sums[3] else 0.0
+    hits, of, likely, known = sums.tolist()
+    return hits / of if of else UNDEFINED.get(output, 0.0), likely / known if known else 0.0
 
 
 def _metrics(output: Output, sums: np.ndarray) -> np.ndarray:
@@ -257,45 +258,45 @@ class _Contest:
         units = len(self.tally(0))
         left_out = np.zeros(4)
         for counts in _counts(units):
-            bag = np.repeat(np.arange(units), counts.astype(int))
-            left_out += (counts == 0) @ self.tally(self.kept(bag))
+            left_out += (counts == 0) @ self.tally(self.kept(counts))
         return _quality(self.output, left_out)[0]
 
-    def kept(self, bag: np.ndarray) -> Key:
+    def kept(self, counts: np.ndarray) -> Key:
         """Return what is kept in a resample: an option, or the members of an average.
 
         Args:
-            bag: numbers of its units.
+            counts: (units,) how often it holds each.
         """
-        of_bag = partial(self.quality, bag=bag)
-        network = self._network(bag)
+        of_bag = partial(self.quality, counts=counts)
+        network = self._network(counts)
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[1:]]
         mixed = [tuple(each) for each in _averaged(network, sorted(simple, key=of_bag, reverse=True))]
         keys = [network, *simple, *mixed]
         place = [*range(len(keys))]
         is_simple = [0 < each <= len(simple) for each in place]
         is_average = [each > len(simple) for each in place]
+        bag = np.repeat(np.arange(len(counts)), counts.astype(int))
         return keys[_kept(self.output, [self.tally(key)[bag] for key in keys], is_simple, is_average)]
 
-    def _network(self, bag: np.ndarray) -> Key:
+    def _network(self, counts: np.ndarray) -> Key:
         """Return the setting of the network that is the best in a resample, or the average of two."""
         options = self.of_network
         keys = self.keys[0]
-        first = bag
+        first = counts
         if options.first is not None:
-            rows = np.arange(len(options.first)) if self.unit is None else self.unit
-            first = bag[np.isin(bag, rows[options.first])]
+            unit = np.arange(len(counts)) if self.unit is None else self.unit
+            first = counts * np.isin(np.arange(len(counts)), unit[options.first])
         order = sorted(keys, key=lambda key: -self.quality(key, first)[0])
         if options.kinds:
             order[1:] = sorted(order[1:], key=lambda key: options.kinds[key] == options.kinds[order[0]])
         pair = tuple(order[: options.finalists])
-        best = max(pair, key=lambda key: self.quality(key, bag)[0])
-        alone, both = (_sureness(self.output, self.quality(key, bag)) for key in (best, pair))
+        best = max(pair, key=lambda key: self.quality(key, counts)[0])
+        alone, both = (_sureness(self.output, self.quality(key, counts)) for key in (best, pair))
         return pair if both > alone else best
 
-    def quality(self, key: Key, bag: np.ndarray) -> tuple[float, float]:
-        """Return the quality of an option, or an average, on some units."""
-        return _quality(self.output, self.tally(key)[bag].sum(0))
+    def quality(self, key: Key, counts: np.ndarray) -> tuple[float, float]:
+        """Return the quality of an option, or an average, in a resample."""
+        return _quality(self.output, counts @ self.tally(key))
 
     def tally(self, key: Key) -> np.ndarray:
         """Return the tally of an option, or of the average of several."""

@@ -385,7 +385,8 @@ def _fold_of(labelled: SequenceDataset, one: bool, seed: int) -> np.ndarray:
         splitter = StratifiedGroupKFold(folds, **shuffled)
     else:
         splitter = (StratifiedKFold if alike else KFold)(folds, **shuffled)
-    for fold, (_, val) in enumerate(splitter.split(fold_of, classes, clusters)):
+    whole = clusters if copies or labelled.groups is not None else None
+    for fold, (_, val) in enumerate(splitter.split(fold_of, classes, whole)):
         fold_of[val] = fold
     return fold_of
 
