@@ -288,9 +288,8 @@ def clusters_of(examples: SequenceDataset) -> np.ndarray:
     cluster = connected_components(joins, directed=False)[1][cluster]
     first_group = np.full(cluster.max(initial=0) + 1, n)
     np.minimum.at(first_group, cluster, of_group)
-    return np.unique(first_group[cluster], return_inverse=True)[
-        1
-    ]  # without copies: the groups in their order
+    # Without copies in two groups, these are the groups in their order.
+    return np.unique(first_group[cluster], return_inverse=True)[1]
 
 
 def copies_together(split: np.ndarray, examples: SequenceDataset) -> np.ndarray:
@@ -328,7 +327,8 @@ def divided(annotations: Annotations, found: Sequences, share: float, seed: int)
     together = copies_together(split, examples)
     if split.any() and not together[annotations.labelled].any():
         said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
-        warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=5)  # the caller of fit
+        # Level 5 is the caller of fit.
+        warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=5)
     return together
 
 
