@@ -4,9 +4,10 @@
 
 Every data set has new sequences and balanced labels: texts of random letters whose last one agrees with the
 label as often as chance ("none"), in 65 % ("weak") or 97 % ("strong"), or noise. Linear methods, all settings
-of them, are validated on the folds of ``fit`` beside a network that knows nothing; "whole" are whole fits of
-tiny networks, whose interval of before is that of their leaderboard. The truth is 0.5 without signal, else the accuracy on 2,000 new sequences. What is measured is
-kept in kept_score.json, where the same command goes on. Writes the table of docs/estimators.md.
+of them, are validated on the folds of ``fit`` beside a network that knows nothing; "whole" are fits of tiny
+networks, whose interval of before is that of their leaderboard. The truth is 0.5 without signal, else the
+accuracy on 2,000 new sequences. What is measured is kept in kept_score.json, where the same command goes on.
+Writes the table of docs/estimators.md.
 """
 
 import argparse
