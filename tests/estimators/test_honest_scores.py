@@ -67,7 +67,7 @@ def test_the_score_of_the_best_of_many_that_know_nothing_is_that_of_one(kind):
         best.append(leaderboard.score(OUTPUTS[target.kind], verdict.kept.answers) - truth)
         held.append(verdict.score.low <= truth <= verdict.score.high)
     assert np.mean(best) > 0.06
-    assert abs(np.mean(corrected)) < 0.05
+    assert abs(np.mean(corrected)) < 0.07  # eight data sets, of which each is off by 0.1 or so
     assert np.mean(held) >= 0.9
 
 
