@@ -9,6 +9,7 @@ from scripts import script
 WRITE = {
     "data_sets": lambda bench, page: bench.write(page),
     "few_labels": lambda bench, page: bench.write(page, bench.finished()),
+    "kept_score": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),
     "sequential": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),
     "trial": lambda bench, page: bench.write_page(page),
 }

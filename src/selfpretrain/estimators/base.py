@@ -58,8 +58,9 @@ class SequenceEstimator(TaskFitting):
 
     Attributes:
         leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
-            interval, seconds, parameters.
+            interval, seconds, parameters. By these scores the best is chosen; so they are optimistic.
         kept_: what predicts, as text: the average, the network or a simple method.
+        kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out.
         trials_: settings of networks that were tried: score, seconds and round.
         trained_: whether the network was trained; False where no step fits into the time limit.
         simple_: the simple methods that predict, whose answers are averaged; none: the network does.

@@ -13,7 +13,6 @@ import torch
 from ..data.containers import Names
 from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
-from ..data.splits import ENOUGH_GROUPS
 from ..data.store import StoredDataset
 from ..errors import Interrupted, StageFailed
 from ..runner.experiment_dir import InFolders
@@ -32,10 +31,12 @@ from .in_memory import (
     facts,
     in_memory_task,
     offsets_of,
+    val_groups,
 )
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
+from .scores import Score
 from .search import USED, Search, fold_data, untrained
 from .settings import (
     GRACE,
@@ -76,6 +77,7 @@ class TaskFitting(EstimatorSettings):
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
+    kept_score_: Score | None
 
     def _adjust(self, task: Task) -> bool:
         """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
@@ -118,7 +120,7 @@ class TaskFitting(EstimatorSettings):
         if adjusted:
             answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
             found = replace(found, answers=answers)
-        self._keep_best(found, simple, _val_groups(folds), problem)
+        self._keep_best(found, simple, folds, problem)
         if adjusted and self.simple_:
             said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
             warnings.warn(said, stacklevel=4)  # the caller of fit
@@ -210,26 +212,27 @@ class TaskFitting(EstimatorSettings):
         return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
 
     def _keep_best(
-        self, found: Outcome, simple: list[SimpleCandidate], groups: np.ndarray | None, problem: str
+        self, found: Outcome, simple: list[SimpleCandidate], folds: Sequence[Task], problem: str
     ) -> None:
-        """Set ``leaderboard_``, ``kept_``, ``simple_`` and ``averaged_``.
+        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``.
 
         Args:
             problem: why the network is no candidate; empty if it is one.
         """
         answers = found.answers
         network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
-        choice = choose(network, simple, problem, groups)
-        if choice is None:
+        verdict = choose(network, simple, problem, val_groups(folds), len(folds))
+        if verdict is None:
             return
-        model = choice.kept.model
+        model = verdict.kept.model
         members = model.members if isinstance(model, AveragePredictor) else (model,)
         self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
         self.averaged_ = 0 < len(self.simple_) < len(members)
-        self.leaderboard_ = leaderboard.rows(choice.ranked, groups)
-        self.kept_ = choice.line(self.leaderboard_, problem)
+        self.leaderboard_ = verdict.table
+        self.kept_score_ = verdict.score
+        self.kept_ = f"{verdict.line}; {problem}" if problem else verdict.line
         if self.verbose:
-            write_line(leaderboard.text(self.leaderboard_, choice.kept.name))
+            write_line(leaderboard.text(self.leaderboard_, verdict.kept.name))
 
     def _embed_unseen(self, task: Task) -> None:
         if self.alphabet_ is not None:
@@ -261,14 +264,8 @@ class TaskFitting(EstimatorSettings):
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""
+        self.kept_score_ = None
 
 
 def _labelled(examples: SequenceDataset) -> SequenceDataset:
     return examples.take(examples.labelled.nonzero()[:, 0])
-
-
-def _val_groups(folds: Sequence[Task]) -> np.ndarray | None:
-    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
-    found = [_labelled(fold.load("val")).groups for fold in folds]
-    given = torch.cat([groups for groups in found if groups is not None] or [torch.zeros(0)]).numpy()
-    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None

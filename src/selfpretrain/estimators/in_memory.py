@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import warnings
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
@@ -18,7 +22,7 @@ from ..data.dataset import SequenceDataset
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
-from ..data.splits import split_rows, strata_of
+from ..data.splits import ENOUGH_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
 from ..registry import name_of
@@ -147,8 +151,7 @@ def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
     groups = None if whole.groups is None else whole.groups.numpy()
     split = np.zeros(len(held.split), dtype=np.int64)
     split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
-    if groups is None:
-        split = copies_together(split, whole)
+    split = copies_together(split, whole)
     if not {0, 1, 2} <= set(split[rows].tolist()):
         raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
     if groups is not None:
@@ -291,9 +294,7 @@ def training_data(
     """
     if alphabet is not None:
         found = alphabet.with_signs(alphabet.shifted(found))
-    split = annotations.divided(share, seed)
-    if annotations.groups is None:
-        split = copies_together(split, found.dataset(annotations.targets))
+    split = divided(annotations, found, share, seed)
     train = split == 0
     signal: Signal
     if alphabet is None:
@@ -317,23 +318,49 @@ def training_data(
     return StoredDataset(form, meta, examples, split), alphabet
 
 
-def copies_together(parts: np.ndarray, examples: SequenceDataset) -> np.ndarray:
-    """Return the part (n,) of every example, where labelled copies of a sequence are in that of the first.
+def clusters_of(examples: SequenceDataset) -> np.ndarray:
+    """Return (n,) the number of the cluster of every example: copies of a sequence, and groups, are in one.
 
-    Otherwise a copy in validation would be remembered, not predicted. Where that leaves a class in a single
-    part, because most of its examples are copies, parts stay as they are.
+    If they were divided, validation would ask for what training has shown.
+    """
+    cluster = np.unique(examples.digests(), return_inverse=True)[1]
+    if examples.groups is None:
+        return cluster
+    of_group = cluster.max(initial=0) + 1 + np.unique(examples.groups.numpy(), return_inverse=True)[1]
+    n = of_group.max(initial=0) + 1
+    joins = coo_array((np.ones(len(cluster)), (cluster, of_group)), shape=(n, n))
+    cluster = connected_components(joins, directed=False)[1][cluster]
+    first_group = np.full(cluster.max(initial=0) + 1, n)
+    np.minimum.at(first_group, cluster, of_group)
+    # Without copies in two groups, these are the groups in their order.
+    return np.unique(first_group[cluster], return_inverse=True)[1]
+
+
+def copies_together(split: np.ndarray, examples: SequenceDataset) -> np.ndarray:
+    """Return the split (n,) of every example, where the labelled ones of a cluster are in that of the first.
+
+    A cluster with more than half of them is trained on, and so is a class that would not be otherwise. If
+    that leaves nothing in a split, the smallest cluster is held out that is not all of a class, if any is.
     """
     rows = examples.labelled.nonzero()[:, 0]
     found = examples.take(rows)
-    _, first, copy_of = np.unique(found.digests(), return_index=True, return_inverse=True)
-    before = parts[rows]
-    after = before[first[copy_of]]
+    first, cluster, sizes = np.unique(
+        clusters_of(found), return_index=True, return_inverse=True, return_counts=True
+    )[1:]
+    if len(first) == len(rows):
+        return split
+    part = np.where(sizes > len(rows) / 2, 0, split[rows[first]])
     classes = strata_of(found.targets.numpy())
-    for inside in (classes == each for each in np.unique(classes)):
-        if len(np.unique(after[inside])) == 1 < len(np.unique(before[inside])):
-            return parts
-    together = parts.copy()
-    together[rows] = after
+    has = np.zeros((len(first), len(np.unique(classes))), dtype=bool)
+    has[cluster, np.unique(classes, return_inverse=True)[1]] = True
+    part[has[:, ~has[part == 0].any(0)].any(1)] = 0
+    for emptied in sorted(set(split[rows].tolist()) - set(part.tolist()) - {0}):
+        for each in np.argsort(sizes, kind="stable"):
+            if part[each] == 0 and has[(part == 0) & (np.arange(len(part)) != each)].any(0).all():
+                part[each] = emptied
+                break
+    together = split.copy()
+    together[rows] = part[cluster]
     return together
 
 
@@ -386,6 +413,26 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
             )
+
+
+def divided(annotations: Annotations, found: Sequences, share: float, seed: int) -> np.ndarray:
+    """Return the split (n,) of each example, see ``Annotations.divided``, where copies are together."""
+    split = annotations.divided(share, seed)
+    examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
+    together = copies_together(split, examples)
+    if split.any() and not together[annotations.labelled].any():
+        said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
+        # Level 5 is the caller of fit.
+        warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=5)
+    return together
+
+
+def val_groups(folds: Sequence[Task]) -> np.ndarray | None:
+    """Return the groups of the labelled validation examples of all folds, in order; None if they are few."""
+    held = [fold.load("val") for fold in folds]
+    found = [each.groups[each.labelled] for each in held if each.groups is not None]
+    given = torch.cat(found or [torch.zeros(0)]).numpy()
+    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:

@@ -1,16 +1,33 @@
-"""Candidates of a fit, networks and simple methods alike: their scores on the same validation examples."""
+"""Candidates of a fit, networks and simple methods alike: their scores on the same validation examples.
+
+What is kept is chosen by these scores, and the largest of many is too good. So the score of what is kept is
+another one: all choices are made again on resamples of the examples, and what is chosen there is scored on
+the examples that the resample left out.
+
+Source: Tsamardinos, Greasidou and Borboudakis (2018), Bootstrapping the out-of-sample predictions for
+efficient and accurate cross-validation.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import numpy as np
+from scipy import stats
 
 from ..data.dataset import SequenceDataset
 from ..system.files import Json
 from .predictor import Output
-from .scores import bootstrap, resamples
-from .simple import Answering, Answers, AveragePredictor, SimplePredictor, average_answers
+from .scores import Score, resamples
+from .simple import (
+    Answering,
+    Answers,
+    AveragePredictor,
+    SimpleCandidate,
+    SimplePredictor,
+    average_answers,
+)
 
 METRICS: dict[Output, str] = {
     "softmax": "accuracy",
@@ -19,19 +36,49 @@ METRICS: dict[Output, str] = {
     "softmax per position": "accuracy",
 }
 """Kind of output -> metric of the leaderboard."""
+UNDEFINED: dict[Output, float] = {"number": -np.inf, "sigmoid": 1.0}
+"""Kind of output -> metric where nothing can be counted; else 0."""
 SMALLEST = 1e-6
 """Least probability in the log loss: one example is not to decide alone."""
+DRAWS = 200
+"""Resamples of the validation examples."""
+OF_FOLDS = 1.8
+"""Variance of a score on five folds, over that on as many independent examples: networks and methods of two
+folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
+
+Key = int | tuple[Any, ...]
+"""Number of an option, or those of which an average is made."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the answers of a candidate were chosen from: the answers of every setting, on the same examples.
+
+    Of a network, ``finalists`` settings go on to a second round, the best of the first, and the best of
+    another kind; the best of them is kept, or their average.
+
+    Args:
+        first: (n,) whether an example was in the first round; None: there is one round.
+        kinds: kind of every setting.
+    """
+
+    answers: Sequence[Answers]
+    first: np.ndarray | None = None
+    kinds: Sequence[Any] = ()
+    finalists: int = 1
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained model and its answers on validation examples that it was not trained on."""
+    """A trained model, its answers on validation examples that it was not trained on, and its options."""
 
     name: str
     model: Answering
     answers: Answers
     seconds: float
     parameters: int
+    options: Options | None = None
 
 
 def answers(model: Answering, examples: SequenceDataset) -> Answers:
@@ -53,49 +100,54 @@ def finite(found: Answers) -> bool:
 
 def score(output: Output, found: Answers) -> float:
     """Return the metric of the leaderboard; -inf where it is not defined."""
-    return _metric(output, *_counted(output, found))
+    return quality(output, found)[0]
 
 
 def quality(output: Output, found: Answers) -> tuple[float, float]:
     """Return the metric of the leaderboard and, for equal ones, minus the log loss; larger is better."""
-    y_true, outputs = found
-    if output == "number":
-        return score(output, found), 0.0
-    if output == "sigmoid":
-        chosen = np.where(y_true > 0, outputs, 1 - outputs)
-    else:
-        known = y_true >= 0
-        chosen = np.take_along_axis(outputs[known], y_true[known][:, None].astype(np.int64), axis=1)
-    return score(output, found), float(np.log(chosen.clip(SMALLEST)).mean()) if chosen.size else 0.0
+    return _quality(output, _tally(output, found).sum(0))
 
 
-def _counted(output: Output, found: Answers) -> Answers:
-    """Return answers as ``_metric`` takes them.
+def _quality(output: Output, sums: np.ndarray) -> tuple[float, float]:
+    """Return the quality of answers, given the sums of their tallies."""
+    hits, of, likely, known = sums.tolist()
+    return hits / of if of else UNDEFINED.get(output, 0.0), likely / known if known else 0.0
 
-    Of positions how many are right and known in each example; of numbers, squared errors and the variance of
-    all true values, which resamples keep: one with a single true value has no variance of its own.
+
+def _metrics(output: Output, sums: np.ndarray) -> np.ndarray:
+    """Return the metric, given the sums of tallies (..., 4)."""
+    undefined = np.full(sums.shape[:-1], UNDEFINED.get(output, 0.0))
+    return np.divide(sums[..., 0], sums[..., 1], out=undefined, where=sums[..., 1] > 0)
+
+
+def _tally(output: Output, found: Answers, unit: np.ndarray | None = None) -> np.ndarray:
+    """Return (units, 4): metric and minus log loss are ratios of the sums of two columns each.
+
+    R2 is relative to the variance of all true values, also in resamples: one with a single true value has no
+    variance of its own.
+
+    Args:
+        unit: (n,) number of the unit of every example, its group; None: it is one by itself.
     """
     y_true, outputs = found
+    nothing = np.zeros(len(y_true))
     if output == "number":
-        return (y_true - outputs) ** 2, np.full(len(y_true), y_true.var())
-    if output == "softmax per position":
-        known = y_true >= 0
-        return ((outputs.argmax(2) == y_true) & known).sum(1), known.sum(1)
-    return found
-
-
-def _metric(output: Output, y_true: np.ndarray, outputs: np.ndarray) -> float:
-    """Return the metric of what ``_counted`` returns."""
-    if output == "softmax":
-        return float((y_true == outputs.argmax(1)).mean())
-    if output == "softmax per position":
-        return float(y_true.sum() / max(1, outputs.sum()))
-    if output == "sigmoid":
-        predicted = outputs > 0.5
-        total = predicted.sum() + (y_true > 0).sum()
-        return float(2 * (predicted & (y_true > 0)).sum() / total) if total else 1.0
-    spread = float(outputs.sum())
-    return 1 - float(y_true.sum()) / spread if spread else -np.inf
+        spread = np.full(len(y_true), y_true.var())
+        columns = [spread - (y_true - outputs) ** 2, spread, nothing, nothing]
+    elif output == "sigmoid":
+        positive, predicted = y_true > 0, outputs > 0.5
+        likely = np.log(np.where(positive, outputs, 1 - outputs).clip(SMALLEST))
+        hits = (predicted & positive).sum(1)
+        columns = [2 * hits, predicted.sum(1) + positive.sum(1), likely.sum(1), nothing + y_true.shape[1]]
+    else:
+        known = (y_true >= 0).reshape(len(y_true), -1)
+        right = (outputs.argmax(-1) == y_true).reshape(known.shape) & known
+        actual = y_true.clip(0)[..., None].astype(np.int64)
+        chosen = np.take_along_axis(outputs, actual, -1)
+        likely = np.log(chosen.clip(SMALLEST)).reshape(known.shape)
+        columns = [right.sum(1), known.sum(1), (likely * known).sum(1), known.sum(1)]
+    rows = np.stack(columns, axis=1).astype(np.float64)
+    return rows if unit is None else np.stack([np.bincount(unit, column) for column in rows.T], axis=1)
 
 
 def ranked(candidates: list[Candidate]) -> list[Candidate]:
@@ -106,14 +158,16 @@ def ranked(candidates: list[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
 
 
-def averages(network: Candidate, simple: list[Candidate]) -> list[Candidate]:
+def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candidate]:
     """Return the averages of the network and the best simple method, of the two best, and of all three."""
-    if not simple:
-        return []
-    best, *others = ranked(simple)
-    pair = [best, *others[:1]]
-    groups = [[network, best]] if not others else [[network, best], pair, [network, *pair]]
-    return [average_of(members) for members in groups]
+    return [average_of(members) for members in _averaged(network, ranked(simple))]
+
+
+def _averaged(network: T | None, simple: list[T]) -> list[list[T]]:
+    """Return the members of every average, given the simple methods, the best first."""
+    first, pair = simple[:1], simple[:2]
+    found = [pair] if network is None else [[network, *first], pair, [network, *pair]]
+    return [members for at, members in enumerate(found) if len(members) > 1 and members not in found[:at]]
 
 
 def average_of(members: Sequence[Candidate]) -> Candidate:
@@ -142,46 +196,217 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
 
     Source: the rule of one standard error of Breiman et al. (1984), Classification and Regression Trees.
     """
+    output = order[0].model.output
+    unit = _units(groups)
+    tallies = [_tally(output, each.answers, unit) for each in order]
+    simple = [isinstance(each.model, SimplePredictor) for each in order]
+    average = [isinstance(each.model, AveragePredictor) for each in order]
+    return order[_kept(output, tallies, simple, average)]
+
+
+def _units(groups: np.ndarray | None) -> np.ndarray | None:
+    return None if groups is None else np.unique(groups, return_inverse=True)[1]
+
+
+def _kept(output: Output, tallies: list[np.ndarray], simple: list[bool], average: list[bool]) -> int:
+    """Return the place of what is kept, given tallies, and which are of simple methods and of averages."""
+    found = [_quality(output, tally.sum(0)) for tally in tallies]
+    order = sorted(range(len(found)), key=found.__getitem__, reverse=True)
     best = order[0]
-    surest = max(order, key=lambda each: sureness(each.model.output, each.answers))
-    if isinstance(surest.model, AveragePredictor) and _errors_above(best, surest, groups) <= 2:
+    surest = max(order, key=lambda place: _sureness(output, found[place]))
+    if average[surest] and _errors_above(output, tallies[best], tallies[surest]) <= 2:
         return surest
-    simple = next((each for each in order if isinstance(each.model, SimplePredictor)), best)
-    return best if _errors_above(best, simple, groups) > 1 else simple
+    other = next((place for place in order if simple[place]), best)
+    return best if _errors_above(output, tallies[best], tallies[other]) > 1 else other
 
 
 def sureness(output: Output, found: Answers) -> float:
     """Return minus the log loss, or R2 of numbers; larger is better."""
-    metric, likelihood = quality(output, found)
-    return metric if output == "number" else likelihood
+    return _sureness(output, quality(output, found))
 
 
-def _errors_above(
-    best: Candidate, other: Candidate, groups: np.ndarray | None = None, draws: int = 200
-) -> float:
+def _sureness(output: Output, found: tuple[float, float]) -> float:
+    return found[0] if output == "number" else found[1]
+
+
+@cache
+def _counts(n: int) -> np.ndarray:
+    """Return (draws, n) how often resamples hold each of n units."""
+    return np.stack([np.bincount(drawn, minlength=n) for drawn in resamples(n, None, DRAWS)]).astype(float)
+
+
+def _errors_above(output: Output, best: np.ndarray, other: np.ndarray) -> float:
     """Return by how many standard errors one score is above the other, from bootstrap resamples."""
-    output = best.model.output
-    counted = [_counted(output, each.answers) for each in (best, other)]
-    differences = []
-    for drawn in resamples(len(best.answers[0]), groups, draws):
-        above, below = (_metric(output, *(part[drawn] for part in each)) for each in counted)
-        differences.append(above - below)
-    gap = score(output, best.answers) - score(output, other.answers)
-    return gap / max(float(np.std(differences)), SMALLEST)
+    above, below = (_metrics(output, _counts(len(tally)) @ tally) for tally in (best, other))
+    gap = _metrics(output, best.sum(0)) - _metrics(output, other.sum(0))
+    return float(gap) / max(float(np.std(above - below)), SMALLEST)
 
 
-def rows(candidates: list[Candidate], groups: np.ndarray | None = None, draws: int = 200) -> list[Json]:
-    """Return the name, score with a 95 % bootstrap interval, seconds and parameters of every candidate."""
-    return [_row(each, groups, draws) for each in candidates]
+class _Contest:
+    """All choices of a fit, made again on resamples of its validation examples."""
+
+    def __init__(self, network: Candidate | None, simple: list[Candidate], groups: np.ndarray | None) -> None:
+        candidates = [*([network] if network else []), *simple]
+        self.output = candidates[0].model.output
+        self.unit = _units(groups)
+        self.answers: list[Answers] = []
+        self.keys: list[list[int]] = []  # the options of every candidate, the network first
+        for each in candidates:
+            options = each.options.answers if each.options else [each.answers]
+            self.keys.append(list(range(len(self.answers), len(self.answers) + len(options))))
+            self.answers += options
+        self.of_network: Options | None = None
+        if network is not None:
+            self.of_network = network.options or Options([network.answers])
+        self.tallies: dict[Key, np.ndarray] = {}
+
+    def corrected(self) -> float:
+        """Return the score, on what resamples leave out, of what is kept in them."""
+        units = len(self.tally(0))
+        left_out = np.zeros(4)
+        for counts in _counts(units):
+            left_out += (counts == 0) @ self.tally(self.kept(counts))
+        return _quality(self.output, left_out)[0]
+
+    def kept(self, counts: np.ndarray) -> Key:
+        """Return what is kept in a resample: an option, or the members of an average.
+
+        Args:
+            counts: (units,) how often it holds each.
+        """
+        of_bag = partial(self.quality, counts=counts)
+        network = None if self.of_network is None else self._network(self.of_network, counts)
+        alone = [] if network is None else [network]
+        simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
+        mixed = [tuple(each) for each in _averaged(network, sorted(simple, key=of_bag, reverse=True))]
+        keys = [*alone, *simple, *mixed]
+        is_simple = [False] * len(alone) + [True] * len(simple) + [False] * len(mixed)
+        is_average = [False] * (len(alone) + len(simple)) + [True] * len(mixed)
+        bag = np.repeat(np.arange(len(counts)), counts.astype(int))
+        return keys[_kept(self.output, [self.tally(key)[bag] for key in keys], is_simple, is_average)]
+
+    def _network(self, options: Options, counts: np.ndarray) -> Key:
+        """Return the setting of the network that is the best in a resample, or the average of two."""
+        keys = self.keys[0]
+        first = counts
+        if options.first is not None:
+            unit = np.arange(len(counts)) if self.unit is None else self.unit
+            first = counts * np.isin(np.arange(len(counts)), unit[options.first])
+        order = sorted(keys, key=lambda key: -self.quality(key, first)[0])
+        if options.kinds:
+            order[1:] = sorted(order[1:], key=lambda key: options.kinds[key] == options.kinds[order[0]])
+        pair = tuple(order[: options.finalists])
+        best = max(pair, key=lambda key: self.quality(key, counts)[0])
+        alone, both = (_sureness(self.output, self.quality(key, counts)) for key in (best, pair))
+        return pair if both > alone else best
+
+    def quality(self, key: Key, counts: np.ndarray) -> tuple[float, float]:
+        """Return the quality of an option, or an average, in a resample."""
+        return _quality(self.output, counts @ self.tally(key))
+
+    def tally(self, key: Key) -> np.ndarray:
+        """Return the tally of an option, or of the average of several."""
+        if key not in self.tallies:
+            self.tallies[key] = _tally(self.output, self._answers(key), self.unit)
+        return self.tallies[key]
+
+    def _answers(self, key: Key) -> Answers:
+        if isinstance(key, tuple):
+            return average_answers([self._answers(each) for each in key])
+        return self.answers[key]
 
 
-def _row(candidate: Candidate, groups: np.ndarray | None, draws: int) -> Json:
+@dataclass(frozen=True)
+class Verdict:
+    """What is kept, its corrected score, the leaderboard, and what was kept in one line."""
+
+    kept: Candidate
+    score: Score
+    table: list[Json]
+    line: str
+
+
+def judge(
+    network: Candidate | None, simple: list[SimpleCandidate], groups: np.ndarray | None, folds: int
+) -> Verdict:
+    """Choose among a network, simple methods and averages; see ``chosen``, ``kept_score`` and ``rows``.
+
+    Args:
+        network: None: it is no candidate.
+    """
+    others = [
+        Candidate(
+            c.model.name,
+            c.model,
+            c.answers,
+            c.seconds,
+            c.model.parameters,
+            Options([each for each in c.options if finite(each)]),
+        )
+        for c in simple
+    ]
+    order = ranked([*([network] if network else []), *others, *averages(network, others)])
+    kept = chosen(order, groups)
+    score = kept_score(kept, network, others, groups, folds)
+    table = rows(order, groups, folds)
+    return Verdict(kept, score, table, kept_line(table, kept.name, (network or kept).name, score))
+
+
+def kept_score(
+    kept: Candidate,
+    network: Candidate | None,
+    simple: list[Candidate],
+    groups: np.ndarray | None,
+    folds: int,
+) -> Score:
+    """Return the score of what is kept, corrected for all choices that led to it, with a 95 % interval.
+
+    Args:
+        kept: what is kept of the network, the simple methods, and averages.
+        folds: number of folds of which the validation examples are.
+    """
+    contest = _Contest(network, simple, groups)
+    tally = _tally(contest.output, kept.answers, contest.unit)
+    chose = len(contest.answers) > 1
+    value = contest.corrected() if chose else _quality(contest.output, tally.sum(0))[0]
+    return _score(contest.output, value, tally, folds)
+
+
+def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score:
+    """Return a score with its 95 % interval, whose width is that of the score of a tally.
+
+    Shares have Wilson's interval, with as many examples as give that standard error, or with one per unit if
+    all are right; R2 has one that is symmetric in log(1 - R2).
+
+    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
+    """
+    units = len(tally)
+    own, total = _quality(output, tally.sum(0))[0], tally[:, 1].sum()
+    if units < 2 or not total or not np.isfinite(value):
+        return Score(value, np.nan, np.nan)
+    residuals = tally[:, 0] - own * tally[:, 1]
+    variance = units / (units - 1) * float(residuals @ residuals) / total**2
+    inflated = OF_FOLDS if folds > 1 else 1.0
+    width = float(stats.t.ppf(0.975, units - 1)) * inflated**0.5
+    if output == "number":
+        factor = np.exp(width * variance**0.5 / max(1 - own, SMALLEST))
+        return Score(value, 1 - (1 - value) * factor, 1 - (1 - value) / factor)
+    n = own * (1 - own) / variance if variance > 0 else units
+    square = width**2 / n
+    centre = (value + square / 2) / (1 + square)
+    half = (square * (value * (1 - value) + square / 4)) ** 0.5 / (1 + square)
+    return Score(value, max(0.0, centre - half), min(1.0, centre + half))
+
+
+def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: int = 1) -> list[Json]:
+    """Return the name, validation score with a 95 % interval, seconds and parameters of every candidate."""
+    return [_row(each, groups, folds) for each in candidates]
+
+
+def _row(candidate: Candidate, groups: np.ndarray | None, folds: int) -> Json:
     output = candidate.model.output
-
-    def measures(*drawn: Any) -> dict[str, float]:
-        return {"score": _metric(output, *drawn)}
-
-    found = bootstrap(measures, _counted(output, candidate.answers), groups, draws)["score"]
+    tally = _tally(output, candidate.answers, _units(groups))
+    found = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
     return {
         "name": candidate.name,
         "metric": METRICS[output],
@@ -195,7 +420,10 @@ def _row(candidate: Candidate, groups: np.ndarray | None, draws: int) -> Json:
 
 def text(table: list[Json], kept: str) -> str:
     """Return the leaderboard as lines of text, with an asterisk at what is kept."""
-    lines = [f"  {table[0]['metric']:>8}  95 % interval    seconds  parameters  (validation; * is kept)"]
+    lines = [
+        "scores on validation, by which the best was chosen; they are optimistic (* is kept):",
+        f"  {table[0]['metric']:>8}  95 % interval    seconds  parameters",
+    ]
     for row in table:
         mark = "*" if row["name"] == kept else " "
         interval = f"[{row['low']:.3f}, {row['high']:.3f}]"
@@ -204,15 +432,18 @@ def text(table: list[Json], kept: str) -> str:
     return "\n".join(lines)
 
 
-def kept_line(table: list[Json], kept: str, network: str) -> str:
+def kept_line(table: list[Json], kept: str, network: str, found: Score) -> str:
     """Return what was kept in one line, e.g. "kept: logistic regression on ..., accuracy 0.698 (...)"."""
     by_name = {row["name"]: row for row in table}
-    line = f"kept: {_described(by_name[kept])}"
-    others = [row for row in table if row["name"] != network]
+    line = f"kept: {kept}, {table[0]['metric']} {found}"
+    if len(table) == 1:
+        return line
+    line += f", corrected for the choice; uncorrected: {by_name[kept]['score']:.3f}"
     if kept != network:
-        return f"{line}; the network: {_described(by_name[network])}"
-    return f"{line}; next: {_described(others[0])}" if others else line
+        return f"{line}, the network: {_described(by_name[network])}"
+    others = [row for row in table if row["name"] != network]
+    return f"{line}, next: {_described(others[0])}" if others else line
 
 
 def _described(row: Json) -> str:
-    return f"{row['name']}, {row['metric']} {row['score']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
+    return f"{row['name']}, {row['metric']} {row['score']:.3f}"

@@ -11,7 +11,7 @@ from ..system.files import Json
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import leaderboard
-from .leaderboard import Candidate
+from .leaderboard import Candidate, Options, Verdict
 from .predictor import Predictor
 from .simple import Answers, SimpleCandidate
 
@@ -26,6 +26,7 @@ class Outcome:
         scores: validation scores of every network.
         seconds: that training took.
         trials: settings that were tried.
+        options: the answers of all of them; None: there was no choice.
         problem: why the network is no candidate; empty if it is one.
         trained: whether the networks have been trained at all.
     """
@@ -36,22 +37,9 @@ class Outcome:
     scores: list[Json] = field(default_factory=list)
     seconds: float = 0.0
     trials: list[Json] = field(default_factory=list)
+    options: Options | None = None
     problem: str = ""
     trained: bool = True
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The candidates in their order, the one that is kept, and how the network among them is named."""
-
-    ranked: list[Candidate]
-    kept: Candidate
-    network: str
-
-    def line(self, rows: list[Json], problem: str) -> str:
-        """Return what is kept, in one line."""
-        line = leaderboard.kept_line(rows, self.kept.name, self.network or self.kept.name)
-        return f"{line}; {problem}" if problem else line
 
 
 def nan_problem(answers: Answers | None) -> str:
@@ -65,35 +53,35 @@ def nan_problem(answers: Answers | None) -> str:
 
 
 def choose(
-    network: Candidate | None, simple: list[SimpleCandidate], problem: str, groups: np.ndarray | None
-) -> Choice | None:
+    network: Candidate | None,
+    simple: list[SimpleCandidate],
+    problem: str,
+    groups: np.ndarray | None,
+    folds: int,
+) -> Verdict | None:
     """Choose among the network, simple methods and averages; None if there are no candidates to compare.
 
     Args:
         network: None if it has no answers on validation.
         problem: why the network is no candidate; it is kept for want of another if its answers are finite.
         groups: (n,) groups of the validation examples.
+        folds: number of folds of which they are.
 
     Raises:
         StageFailed: if there is a problem, and nothing else to keep.
     """
-    others = [
-        Candidate(each.model.name, each.model, each.answers, each.seconds, each.model.parameters)
-        for each in simple
-        if leaderboard.finite(each.answers)
-    ]
+    sound = [each for each in simple if leaderboard.finite(each.answers)]
     if problem:
-        if not others and (network is None or not leaderboard.finite(network.answers)):
+        if not sound and (network is None or not leaderboard.finite(network.answers)):
             raise StageFailed(f"{problem}; there is no other model to keep")
         warnings.warn(problem, stacklevel=6)  # the caller of fit
-    if problem and others:
-        pair = [leaderboard.average_of(leaderboard.ranked(others)[:2])] if len(others) > 1 else []
-        ranked = leaderboard.ranked([*others, *pair])
-        return Choice(ranked, leaderboard.chosen(ranked, groups), "")
-    if network is None:
+        if sound:
+            network = None
+        else:
+            groups = None  # its answers are those on some folds
+    if network is None and not sound:
         return None
-    ranked = leaderboard.ranked([network, *others, *leaderboard.averages(network, others)])
-    return Choice(ranked, leaderboard.chosen(ranked, None if problem else groups), network.name)
+    return leaderboard.judge(network, sound, groups, folds)
 
 
 def candidate(predictor: Predictor, recipes: list[Recipe], outcome: Outcome, answers: Answers) -> Candidate:
@@ -103,4 +91,4 @@ def candidate(predictor: Predictor, recipes: list[Recipe], outcome: Outcome, ans
     name = "scratch" if first[0].labelled else f"SPT ({objectives})"
     parameters = sum(p.numel() for p in predictor.networks[0].parameters()) * len(predictor.networks)
     name = f"{name}, {name_of(recipes[0].model.mixer)}"
-    return Candidate(name, predictor, answers, outcome.seconds, parameters)
+    return Candidate(name, predictor, answers, outcome.seconds, parameters, outcome.options)

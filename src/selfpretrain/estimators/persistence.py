@@ -49,7 +49,7 @@ from ..training.recipe import Recipe
 from ..training.run_dir import WEIGHTS, RunDir
 from .inputs import Alphabet
 from .predictor import ESTIMATORS, PRETRAINER, Predictor
-from .scores import Reliability
+from .scores import Reliability, Score
 from .simple import SimplePredictor
 
 FILE = "model.json"
@@ -93,7 +93,8 @@ Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions
 
 {{ kept }}.
 
-Scores are of validation examples, with 95 % bootstrap intervals:
+Scores of all candidates on validation, with 95 % intervals. By them the best was chosen, and so they are
+optimistic; the score above is corrected for the choice.
 
 | candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
 | --- | --- | --- | --- | --- |
@@ -159,6 +160,7 @@ class FittedEstimator(Protocol):
     leaderboard_: list[Json]
     trials_: list[Json]
     kept_: str
+    kept_score_: Score | None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings."""
@@ -276,6 +278,7 @@ def _content(estimator: FittedEstimator) -> Json:
         "channels": estimator.channels_ and [_name(name) for name in estimator.channels_],
         "feature_names": [_name(name) for name in getattr(estimator, "feature_names_in_", ())],
         "kept": estimator.kept_,
+        "kept_score": None if estimator.kept_score_ is None else asdict(estimator.kept_score_),
         "leaderboard": estimator.leaderboard_,
         "trials": estimator.trials_,
         "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
@@ -337,6 +340,8 @@ def load(
         estimator.channels_ = names and [_label(name) for name in names]
         _check_channels(estimator.predictor_.form.signal, estimator.offsets_.values, estimator.channels_)
         estimator.kept_ = str(content.get("kept", ""))
+        found = content.get("kept_score")
+        estimator.kept_score_ = None if found is None else Score(**found)
         estimator.leaderboard_ = list(content.get("leaderboard", []))
         estimator.trials_ = list(content.get("trials", []))
         if content["classes"]:

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-from ..data.spec import Classes
+from ..data.dataset import SequenceDataset
+from ..data.moments import fit_target
+from ..data.spec import Classes, Reals
 from ..data.store import StoredDataset
 from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
+from ..objectives.regress import Rescaled
 from ..runner.experiment_dir import InFolders
 from ..runner.workspace import Workspace
 from ..studies.recipes.budgets import MANY
@@ -31,8 +34,8 @@ from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
-from .in_memory import FEW, copies_together
-from .leaderboard import answers, finite, score, sureness
+from .in_memory import FEW, clusters_of
+from .leaderboard import Options, answers, finite, score, sureness
 from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
 from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
@@ -98,12 +101,12 @@ class Search:
         except Interrupted:  # the time limit has passed
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
-            return self._outcome(self._together(finished), start)
+            return self._outcome(self._together(finished), self._options(finished), start)
         problem = f"the network was not trained on all folds: the time limit of {self._limit} was up"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
             return untrained(self._first_recipe(), self.workspace, problem)
-        return replace(self._outcome([best], start), problem=problem)
+        return replace(self._outcome([best], None, start), problem=problem)
 
     def _both_rounds(self, trials: list[_Trial]) -> list[_Trial]:
         """Return the trials that are trained on all folds with all steps."""
@@ -299,6 +302,9 @@ class Search:
         finished = InFolders(self.workspace)
         trained = [recipe for recipe in recipes if self.workspace.stage(recipe).finished]
         networks = tuple(finished.network(recipe).to(self.workspace.device) for recipe in trained)
+        for network in networks:
+            if isinstance(network.head, Rescaled) and isinstance(self.task.form.target, Reals):
+                network.head.rescale(self.task.form.target)  # trained in the units of its fold
         models = tuple(recipe.model for recipe in recipes)
         return Predictor(models, recipes[0].last.objective, self.task.form, networks)
 
@@ -309,7 +315,24 @@ class Search:
         alone, both = (sureness(self._output, _answers_of(trials)) for trials in ([best], pair))
         return pair if both > alone else [best]
 
-    def _outcome(self, trials: list[_Trial], start: float) -> Outcome:
+    def _options(self, finished: list[_Trial]) -> Options:
+        """Return the answers that the choice was made from, of all trials of the first round.
+
+        On a fold that a trial was not trained on, a finalist answers for it, which was chosen by other folds.
+        With one split the first round is left out, whose networks had fewer steps.
+        """
+        begun = finished if len(self.folds) == 1 else self.begun
+        trials = [trial for trial in begun if finite(_joined(trial.answers))] or finished
+        found = []
+        for trial in trials:
+            same = [each for each in finished if each.settings["objective"] == trial.settings["objective"]]
+            found.append(_joined((*same, *finished)[0].answers | trial.answers))
+        sizes = [len(finished[0].answers[fold][0]) for fold in range(len(self.folds))]
+        first = np.arange(len(self.folds)) < FIRST_FOLDS
+        kinds = [trial.settings["objective"] for trial in trials]
+        return Options(found, np.repeat(first, sizes), kinds, len(finished))
+
+    def _outcome(self, trials: list[_Trial], options: Options | None, start: float) -> Outcome:
         first = [recipe for trial in trials for recipe in trial.done.values()]
         recipes = list(first)
         with suppress(Interrupted):  # the time limit has passed: the members so far are kept
@@ -318,7 +341,7 @@ class Search:
         networks = self._predictor(recipes).networks
         scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
         seconds = time.monotonic() - start
-        return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials)
+        return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
 
     @property
     def _limit(self) -> str:
@@ -380,34 +403,54 @@ def _rounds(folds: int) -> tuple[float, float]:
 def fold_data(data: StoredDataset, seed: int) -> list[StoredDataset]:
     """Return the labelled examples of train and val in folds; all other examples are left out.
 
-    Form and statistics are those of the whole, so that one network can be finetuned on all of them. Copies of
-    a sequence are in one fold. The list is empty if there are too few or enough labels, or too few groups.
+    Form and statistics are those of the whole, so that one network can be finetuned on all of them; those of
+    numbers to predict are of the fold's training labels. Copies of a sequence, and groups, are in one fold;
+    if there are fewer of them than folds, there are as many folds. The list is empty if there are too few or
+    enough labels, or one cluster of copies.
     """
     whole = data.whole
     rows = np.flatnonzero(whole.labelled.numpy() & np.isin(data.split, (0, 1)))
     if data.meta["about"].get("val_given") or not FEW <= len(rows) < MANY:
         return []
-    groups = None if whole.groups is None else whole.groups.numpy()[rows]
-    one = isinstance(data.form.target, Classes)
-    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), dtype=np.int64)
-    splitter: Any = KFold(FOLDS, shuffle=True, random_state=seed)
-    if groups is not None:
-        if len(np.unique(groups)) < FOLDS:
-            return []
-        splitter = GroupKFold(FOLDS)
-    elif one and np.unique(classes, return_counts=True)[1].min() >= FOLDS:
-        splitter = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    fold_of = np.zeros(len(rows), dtype=np.int64)
-    for fold, (_, val) in enumerate(splitter.split(rows, classes, groups)):
-        fold_of[val] = fold
-    if groups is None:
-        fold_of = copies_together(fold_of, whole.take(torch.from_numpy(rows)))
+    labelled = whole.take(torch.from_numpy(rows))
+    fold_of = _fold_of(labelled, isinstance(data.form.target, Classes), seed)
     found = []
-    for fold in range(FOLDS):
+    for fold in range(fold_of.max() + 1 if fold_of.any() else 0):
         split = np.full(len(data.split), -1, dtype=np.int64)
         split[rows] = fold_of == fold
-        found.append(replace(data, split=split))
+        target = data.form.target
+        if isinstance(target, Reals):
+            target = fit_target(target, labelled.targets.numpy()[fold_of != fold])
+        found.append(replace(data, form=replace(data.form, target=target), split=split))
     return found
+
+
+def _fold_of(labelled: SequenceDataset, one: bool, seed: int) -> np.ndarray:
+    """Return (n,) the fold of every labelled example: clusters are whole, and classes alike if they can be.
+
+    Args:
+        one: whether the target is one class.
+    """
+    clusters = clusters_of(labelled)
+    folds = min(FOLDS, clusters.max() + 1)
+    classes = labelled.targets.numpy() if one else np.zeros(len(labelled), dtype=np.int64)
+    alike = one and np.unique(classes, return_counts=True)[1].min() >= FOLDS
+    fold_of = np.zeros(len(labelled), dtype=np.int64)
+    if folds < 2:
+        return fold_of
+    copies = clusters.max() + 1 < len(labelled)
+    shuffled = {"shuffle": True, "random_state": seed}
+    splitter: Any
+    if labelled.groups is not None or (copies and not alike):
+        splitter = GroupKFold(folds)
+    elif copies:
+        splitter = StratifiedGroupKFold(folds, **shuffled)
+    else:
+        splitter = (StratifiedKFold if alike else KFold)(folds, **shuffled)
+    whole = clusters if copies or labelled.groups is not None else None
+    for fold, (_, val) in enumerate(splitter.split(fold_of, classes, whole)):
+        fold_of[val] = fold
+    return fold_of
 
 
 def _divided(left: float, pretraining: float, finetuning: float) -> tuple[float, float]:

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ..data.dataset import SequenceDataset
-from ..data.spec import SequenceSpec
+from ..data.moments import fit_target
+from ..data.spec import Reals, SequenceSpec
 from ..system.files import Json
 from ..system.time_limit import TimeIsUp, check_time, until
 from ..tasks.simple.cohesion import CohesionWindows
@@ -115,10 +116,15 @@ class SimplePredictor:
 
 @dataclass(frozen=True)
 class SimpleCandidate:
-    """A simple method, fitted on all labelled examples, and its answers on validation."""
+    """A simple method, fitted on all labelled examples, and its answers on validation.
+
+    Args:
+        options: the answers of all settings, of which the best ones are its own.
+    """
 
     model: SimplePredictor
     answers: Answers
+    options: Sequence[Answers]
     seconds: float
 
 
@@ -171,7 +177,7 @@ class SimpleMethods:
             return None
         best = max(joined, key=lambda setting: self.quality(joined[setting]))
         model = self._fit(method, *self._features(method, measured, labelled), best)
-        return SimpleCandidate(model, joined[best], time.monotonic() - start)
+        return SimpleCandidate(model, joined[best], [*joined.values()], time.monotonic() - start)
 
     def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
         """Return features without what needs labels, and the answers of every setting on all folds."""
@@ -199,7 +205,10 @@ class SimpleMethods:
     def _fit(
         self, method: Method, features: Features, x: Matrix, examples: SequenceDataset, setting: Any
     ) -> SimplePredictor:
-        model = method.fitted(self.form, x, examples, setting, self.class_weights)
+        form = self.form
+        if isinstance(form.target, Reals):  # folds do not know the labels of their validation
+            form = replace(form, target=fit_target(form.target, examples.targets.numpy()))
+        model = method.fitted(form, x, examples, setting, self.class_weights)
         assert isinstance(model, LinearModel | BoostedTrees)  # others are not saved
         return SimplePredictor(self.form, features, model)
 

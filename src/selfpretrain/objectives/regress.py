@@ -3,13 +3,16 @@
 The loss standardises targets by the mean and spread of the training labels; scores are in the user's units.
 """
 
+from typing import cast
+
+import torch
 from torch import Tensor, nn
 
 from ..config import spec
 from ..data.spec import Reals, SequenceSpec
 from ..shapes import LossMask, PaddingMask, Vectors
 from .base import ObjectiveBatch, Supervised, target_of, weighted_sum
-from .common.heads import Pooling, Style
+from .common.heads import Pooled, Pooling, Style
 
 
 @spec
@@ -71,6 +74,15 @@ class Rescaled(nn.Module):
     def forward(self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None) -> Tensor:
         """Return one value per example, in the user's units."""
         return self.target.centre + self.target.spread * self.pooled(x, padding_mask, loss_mask)
+
+    @torch.no_grad()
+    def rescale(self, target: Reals) -> None:
+        """Change centre and spread, and the weights such that the outputs stay what they are."""
+        linear = cast(Pooled, self.pooled).linear
+        shift = (self.target.centre - target.centre) / target.spread
+        linear.weight *= self.target.spread / target.spread
+        linear.bias.mul_(self.target.spread / target.spread).add_(shift)
+        self.target = target
 
 
 objective = Regress

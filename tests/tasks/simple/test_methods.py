@@ -88,3 +88,50 @@ def test_pairs_of_sequences_have_features_of_both(kind):
     else:
         np.testing.assert_allclose(x[:, :half], x[::-1, half:])
     assert x.std(0).max() > 0
+
+
+def ragged(kind, n=24):
+    """Sequences of 5 to 19 positions: whole numbers in two channels, values far from zero, or symbols."""
+    random = np.random.RandomState(0)
+    draw = {
+        "whole": lambda length: random.randint(0, 4, (length, 2)).astype(np.float32),
+        "constant": lambda length: np.full((length, 1), random.randint(3) / 3, dtype=np.float32),
+        "far": lambda length: (1e4 + random.randn(length, 3)).astype(np.float32),
+        "long": lambda length: random.randn(10 * length, 1).astype(np.float32),
+        "symbols": lambda length: random.randint(0, 5, length).astype(np.uint8),
+    }[kind]
+    rows = [draw(random.randint(5, 20)) for _ in range(n)]
+    signal = Tokens(5) if kind == "symbols" else Values(channels=rows[0][:1].size)
+    return rows, signal
+
+
+def mean_scores(model, features, rows, target):
+    """The scores of every sequence; of positions, their mean."""
+    data = SequenceDataset.from_sequences(rows, np.zeros(len(rows), dtype=np.int64))
+    scores = model.scores(features.transform(data))
+    lengths = [len(row) for row in rows] if isinstance(target, PositionClasses) else [1] * len(rows)
+    return np.stack([part.mean(0) for part in np.split(scores, np.cumsum(lengths)[:-1])])
+
+
+@pytest.mark.parametrize("target", [Classes(NAMES), PositionClasses(NAMES)], ids=["classes", "positions"])
+@pytest.mark.parametrize("kind", ["whole", "constant", "far", "long", "symbols"])
+def test_a_prediction_does_not_depend_on_the_sequences_beside_it(kind, target):
+    rows, signal = ragged(kind)
+    form = SequenceSpec(signal, max(map(len, rows)), target)
+    labels = np.arange(len(rows)) % 2
+    if isinstance(target, PositionClasses):
+        labels = np.where(
+            np.arange(form.length) < np.array([[len(row)] for row in rows]), labels[:, None], -1
+        )
+    data = SequenceDataset.from_sequences(rows, labels)
+    for method in simple_methods(form, len(rows), data.lengths):
+        if not method.candidate:
+            continue
+        features = method.measured(data).fitted(data)
+        setting = method.settings(target)[0]
+        model = method.fitted(form, features.transform(data), data, setting)
+        together = mean_scores(model, features, rows, target)
+        alone = [mean_scores(model, features, [row], target)[0] for row in rows]
+        backwards = mean_scores(model, features, rows[::-1], target)[::-1]
+        np.testing.assert_allclose(alone, together, atol=1e-10, err_msg=method.name(target))
+        np.testing.assert_allclose(backwards, together, atol=1e-10, err_msg=method.name(target))

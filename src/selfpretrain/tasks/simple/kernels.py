@@ -1,7 +1,9 @@
 """MiniRocket features: shares of positions at which the outputs of dilated kernels exceed thresholds.
 
 The 84 kernels have nine weights, of which three are 2 and six are -1, and are dilated by powers of two. The
-thresholds are quantiles of their outputs on training sequences. Each kernel reads random channels.
+thresholds are quantiles of their outputs on training sequences. Each kernel reads random channels. Outputs
+have double precision, and no threshold is an output itself, as quantiles of whole numbers are: so rounding,
+which differs with the sequences beside a sequence and their padding, decides nothing.
 
 Source: Dempster, Schmidt and Webb (2021), MiniRocket.
 """
@@ -34,8 +36,10 @@ LEVELS = 10_000
 """Most outputs of a kernel from which its thresholds are computed."""
 BATCH = 16
 """Most sequences whose outputs are computed at a time."""
-POSITIONS = 2**20
+POSITIONS = 2**19
 """Most positions of them, padding included: 350 MB of outputs. A longer sequence is computed alone."""
+NUDGE = 1e-10
+"""Share of the largest value by which a threshold is raised: more than rounding, less than inputs resolve."""
 
 Thresholds = list[tuple[int, Tensor]]
 """Dilation, and the (kernels, quantiles) thresholds at it."""
@@ -82,7 +86,7 @@ class KernelShares(Numbers):
 
 def _kernels(examples: SequenceDataset) -> Tensor:
     """Return the weights (kernels, channels, width) of the kernels."""
-    kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0)
+    kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0, dtype=torch.float64)
     kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
     return _over_channels(kernels, examples.batch(torch.tensor([0])).inputs.shape[-1])
 
@@ -90,7 +94,7 @@ def _kernels(examples: SequenceDataset) -> Tensor:
 def _over_channels(kernels: Tensor, channels: int) -> Tensor:
     """Return weights (kernels, channels, width); each kernel reads a random subset of channels."""
     random = generator("kernels", "channels")
-    masks = torch.zeros(len(kernels), channels)
+    masks = torch.zeros(len(kernels), channels, dtype=kernels.dtype)
     for mask in masks:
         number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, KERNEL_SIZE) + 1)))
         mask[torch.randperm(channels, generator=random)[: max(1, number)]] = 1
@@ -108,7 +112,7 @@ def _batches(examples: SequenceDataset) -> Iterator[Batch]:
 
 def _kernel_outputs(batch: Batch, weights: Tensor, dilation: int) -> Tensor:
     """Return the kernel outputs (B, kernels, L) for sequences with their mean subtracted."""
-    mask = batch.real()[..., None].float()
+    mask = batch.real()[..., None].double()
     x = batch.inputs.nan_to_num() * mask
     x = (x - x.sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * mask
     return conv1d(x.mT, weights, padding="same", dilation=dilation)
@@ -125,7 +129,13 @@ def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantil
         chosen = chosen[chosen >= len(real)] - len(real)
         outputs = _kernel_outputs(batch, weights, dilation)
         parts.append(outputs[own // outputs.shape[2], :, own % outputs.shape[2]])
-    return torch.cat(parts).quantile((torch.arange(quantiles) + 0.5) / quantiles, dim=0).T
+    outputs = torch.cat(parts)
+    shares = (torch.arange(quantiles, dtype=outputs.dtype) + 0.5) / quantiles
+    largest = torch.stack([batch.inputs.nan_to_num().abs().amax((0, 1)) for batch in _batches(sample)]).amax(
+        0
+    )
+    read = (weights != 0).any(-1)  # (kernels, channels)
+    return (outputs.quantile(shares, dim=0) + NUDGE * (read * largest).amax(1)).T
 
 
 def _shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:
@@ -135,5 +145,5 @@ def _shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:
     for dilation, levels in thresholds:
         outputs = _kernel_outputs(batch, weights, dilation)
         above = [((outputs > level[:, None]) & mask).sum(-1) for level in levels.T]
-        parts.append(torch.stack(above, -1).flatten(1) / mask.sum(-1))
+        parts.append(torch.stack(above, -1).flatten(1) / mask.sum(-1, dtype=outputs.dtype))
     return torch.cat(parts, 1)
