@@ -239,8 +239,8 @@ def test_a_second_setting_is_finished_if_its_folds_fit_though_pretraining_took_l
     monkeypatch.setattr(Search, "_together", lambda self, finished: finished)
     outcomes = []
     options = leaderboard.Options([])
-    nothing = search.Outcome([], (), (), options, [], 0.0, [])
-    monkeypatch.setattr(Search, "_options", lambda self, trials, finished: options)
+    nothing = search.Outcome([], ())
+    monkeypatch.setattr(Search, "_options", lambda self, finished: options)
     monkeypatch.setattr(Search, "_outcome", lambda self, found, *rest: outcomes.append(found) or nothing)
     end = time.monotonic() + 60
     Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS).best()

@@ -420,7 +420,7 @@ def divided(annotations: Annotations, found: Sequences, share: float, seed: int)
     split = annotations.divided(share, seed)
     examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
     together = copies_together(split, examples)
-    if split.any() and not together[annotations.labelled].any():
+    if split[annotations.labelled].any() and not together[annotations.labelled].any():
         said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
         # Level 5 is the caller of fit.
         warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=5)
