@@ -9,7 +9,7 @@ efficient and accurate cross-validation.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -361,15 +361,20 @@ def kept_score(
 ) -> Score:
     """Return the score of what is kept, corrected for all choices that led to it, with a 95 % interval.
 
+    The interval ends where that of the uncorrected score does, if that is higher: what predicts has learned
+    from all labels, where the models of folds and resamples had fewer.
+
     Args:
         kept: what is kept of the network, the simple methods, and averages.
         folds: number of folds of which the validation examples are.
     """
     contest = _Contest(network, simple, groups)
     tally = _tally(contest.output, kept.answers, contest.unit)
-    chose = len(contest.answers) > 1
-    value = contest.corrected() if chose else _quality(contest.output, tally.sum(0))[0]
-    return _score(contest.output, value, tally, folds)
+    uncorrected = _score(contest.output, _quality(contest.output, tally.sum(0))[0], tally, folds)
+    if len(contest.answers) == 1:
+        return uncorrected
+    found = _score(contest.output, contest.corrected(), tally, folds)
+    return replace(found, high=max(found.high, uncorrected.high))
 
 
 def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score:
