@@ -72,7 +72,7 @@ def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
 def test_bad_rows_are_named_and_the_others_answered_if_asked(spt, folder):
     code, _, err = spt("predict", folder / "model", folder / "new.csv", "-o", folder / "no.csv")
     assert code == 2 and not (folder / "no.csv").exists()
-    assert "2 of 20 sequences cannot be used: row 4: column 't2' holds 'oops', not a number; row 6" in err
+    assert "2 of 20 sequences cannot be used: new.csv, line 5: column 't2' holds 'oops'" in err
     arguments = ("predict", folder / "model", folder / "new.csv", "-o", folder / "some.csv", "--skip-bad")
     code, out, _ = spt(*arguments)
     assert code == 0 and "2 without an answer" in out

@@ -81,7 +81,7 @@ def test_real_numbers_are_told_and_names_among_them_refused(labelled):
     assert isinstance(made.form.target, Reals)
     assert "y is taken for real numbers; --target classes makes it classes" in notes(made)
     assert "taken for" not in notes(labelled(numbers, target="reals"))
-    with pytest.raises(DataError, match=r"row 200: y is '0210', which is no .* use --target classes"):
+    with pytest.raises(DataError, match=r"t.csv, line 201: y is '0210', which is no .* use --target classes"):
         labelled([*numbers, "0210"])
     assert isinstance(labelled([*numbers, "0210"], target="reals").form.target, Reals)
     assert len(labelled([*numbers, "0210"], target="classes").form.target.names) == 200
@@ -127,7 +127,7 @@ def test_numbers_that_json_writes_in_two_ways_are_one_and_those_of_nobody_else_a
     rows = [json.dumps({"x": [i, 1], "label": (1 << 60) + i % 2}) for i in range(100)]
     for x, label in (([1, 2], (1 << 64) + 1), ([1, (1 << 64) + 1], 1), ([1, 2], 0.5)):
         path.write_text("\n".join([*rows, json.dumps({"x": x, "label": label})]))
-        with pytest.raises(DataError, match=r"row 101: column '(x|label)' holds"):
+        with pytest.raises(DataError, match=r"t.jsonl, line 101: column '(x|label)' holds"):
             bring(path)
 
 

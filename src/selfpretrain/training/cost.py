@@ -322,12 +322,12 @@ def _flops_per_step(
     separately, by their mean number in real batches: the mask of these examples is one of many.
     Estimates use four lengths, or short sequences instead of long ones.
     """
-    padded = order.padded_lengths(_epochs(order)).numpy()
+    padded = order.padded_lengths(_epochs(data, order)).numpy()
     if counting == "rough":
         positions = order.size * data.views * float(padded.mean())
         return 6.0 * positions * sum(p.numel() for p in network.parameters())
     each = 0.0
-    if _answers(recipe, data, order.rows(0)) is not None:
+    if _answers(recipe, data, order.rows(0)[:1]) is not None:
         each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width)
     bare = _bare(recipe, network, data, order.size, padded, each, counting)
     return bare + each * _answers_per_step(recipe, data, order, bare / each) if each else bare
@@ -360,9 +360,13 @@ def _bare(
     return float(np.interp(padded, lengths, [at(length) for length in lengths.tolist()]).mean())
 
 
-def _epochs(order: BatchSampler) -> int:
-    """Return the number of epochs that stand for all: one, unless a few batches leave many examples out."""
-    return 1 if order.per_epoch >= MANY_BATCHES else -(-BATCHES // order.per_epoch)
+def _epochs(data: SequenceDataset, order: BatchSampler) -> int:
+    """Return the number of epochs that stand for all.
+
+    One, unless lengths differ and a few batches leave many examples out.
+    """
+    equal = bool(data.lengths.min() == data.lengths.max())
+    return 1 if equal or order.per_epoch >= MANY_BATCHES else -(-BATCHES // order.per_epoch)
 
 
 def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
@@ -412,6 +416,18 @@ def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler
     Args:
         bare: FLOPs of everything else in a step, divided by those of a predicted position.
     """
+    share = _predicted_share(recipe, data, order, bare)
+    if _epochs(data, order) > 1:  # in the long run, every example is in as many batches as any other
+        return share * float(data.lengths.double().mean(1).sum()) * order.size
+    rows = torch.cat([order.rows(step) for step in range(order.per_epoch)])
+    return share * float(data.lengths[:, rows].sum()) / order.per_epoch
+
+
+def _predicted_share(recipe: Recipe, data: SequenceDataset, order: BatchSampler, bare: float) -> float:
+    """Return the share of positions that are predicted, see ``_answers_per_step``."""
+    if not recipe.last.objective.masks_inputs and data.lengths.min() == data.lengths.max():
+        one = order.rows(0)[:1]  # stands for all, and is quick
+        return (_answers(recipe, data, one) or 0) / int(data.lengths[:, one].sum())
     span = max(order.per_epoch, SAMPLED)
     spread = np.linspace(0, span - 1, SAMPLED).astype(int).tolist()
     predicted = np.zeros(0)
@@ -426,9 +442,7 @@ def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler
         error = np.std(predicted - share * real) / len(real) ** 0.5
         if error <= ERROR * (bare + predicted.mean()):
             break
-    steps = order.per_epoch * _epochs(order)
-    rows = torch.cat([order.rows(step) for step in range(steps)])
-    return share * float(data.lengths[:, rows].sum()) / steps
+    return share
 
 
 def _per_answer(head: nn.Module, views: int, width: int) -> float:

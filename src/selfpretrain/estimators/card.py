@@ -1,0 +1,149 @@
+"""The card of a saved model: what it is for, its data, candidates, scores and limits, as Markdown."""
+
+from jinja2 import Environment, StrictUndefined
+
+from ..config import is_ours
+from ..errors import printable
+from ..system.files import Json
+from .predictor import PRETRAINER
+
+LISTED = 20
+"""Most classes that a card names."""
+CARD = """\
+---
+library_name: selfpretrain
+tags: [selfpretrain, sequences, {{ kind }}]
+---
+# {{ kind }} by selfpretrain
+
+{{ what }}
+
+## Use
+
+```python
+from selfpretrain import {{ kind }}
+
+model = {{ kind }}.load("FOLDER")  # or .from_pretrained("OWNER/NAME")
+model.{{ method }}(X)
+```
+
+Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions.
+
+## Data
+
+| | |
+| --- | --- |
+{% for name, value in data.items() if value != "" -%}
+| {{ name }} | {{ value }} |
+{% endfor %}
+{% if leaderboard -%}
+## Candidates
+
+{{ kept }}.
+
+Scores of all candidates on validation, with 95 % intervals. By them the best was chosen, and so they are
+optimistic; the score above is corrected for the choice.
+
+| candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
+| --- | --- | --- | --- | --- |
+{% for row in leaderboard -%}
+| {{ row.name }} | {{ "%.3f"|format(row.score) }} {{ "" -}}
+| {{ "%.3f"|format(row.low) }} to {{ "%.3f"|format(row.high) }} | {{ row.seconds }} | {{ row.parameters }} |
+{% endfor %}
+{% endif -%}
+## Scores
+{% if test %}
+On held-out test examples, with 95 % bootstrap intervals over examples:
+
+| measure | value | interval |
+| --- | --- | --- |
+{% for name, s in test.items() -%}
+| {{ name }} | {{ "%.3f"|format(s.value) }} | {{ "%.3f"|format(s.low) }} to {{ "%.3f"|format(s.high) }} |
+{% endfor %}
+{%- if classes %}
+| class | F1 | AUROC | average precision |
+| --- | --- | --- | --- |
+{% for name, s in classes.items() -%}
+| {{ name }} {% for measure in ("F1", "AUROC", "average precision") -%}
+| {{ "%.3f"|format(s[measure].value) }} {% endfor %}|
+{% endfor %}
+{%- endif %}
+{%- if reliable %}
+Accuracy by confidence; below the diagonal the model is overconfident:
+
+![accuracy over confidence](reliability.svg)
+{% endif %}
+{%- else %}
+No scores on held-out test examples are recorded. The validation scores, by which the weights were chosen,
+are in model.json.
+{% endif %}
+## Recipe
+
+{{ mixer }}, width {{ model.width }}, {{ model.depth }} blocks; {{ members }} network{{ "s" if members > 1 }}.
+Stages of every network: {{ stages }}. `model.json` holds the whole recipe and the versions it ran with.
+
+## Limits
+
+The model was trained on sequences like those above. Its scores may not hold for other sources, sensors or
+times.
+"""
+
+
+def card(content: Json) -> str:
+    """Return the model card as Markdown, from the contents of ``model.json``."""
+    form = content["form"]
+    recipes = content["recipes"]
+    objectives = zip(
+        *([stage["objective"]["is"] for stage in recipe["stages"]] for recipe in recipes), strict=True
+    )
+    stages = [" and ".join(dict.fromkeys(map(_short_name, names))) for names in objectives]
+    template = Environment(undefined=StrictUndefined, autoescape=False).from_string(CARD)
+    return template.render(
+        kind=content["kind"],
+        what=_purpose(content["kind"], form["target"]),
+        method="transform" if content["kind"] == PRETRAINER else "predict",
+        signal=_signal_said(form["signal"]),
+        form=form,
+        data={key: printable(str(value)) for key, value in content["data"].items()},
+        test=content["scores"].get("test"),
+        classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},
+        kept=content.get("kept", ""),
+        leaderboard=content.get("leaderboard", []),
+        reliable="reliability" in content["scores"],
+        mixer=_mixer_name(content["models"][0]["mixer"]),
+        model=content["models"][0],
+        members=len(content["models"]),
+        stages=", then ".join(stages) or "unknown",
+    )
+
+
+def _short_name(path: str) -> str:
+    return path.rpartition(":")[2].lower()
+
+
+def _purpose(kind: str, target: Json) -> str:
+    """Return in one sentence what the model does."""
+    names = [printable(str(label)) for label in target.get("names", [])]
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    classes = f"{', '.join(names[:LISTED])}{more}"
+    return {
+        "SequenceClassifier": f"It predicts the class of a sequence: {classes}.",
+        "SequenceRegressor": "It predicts a real number for a sequence.",
+        "MultilabelClassifier": f"It predicts the labels of a sequence, any number of: {classes}.",
+        "PositionClassifier": f"It predicts the class of every position: {classes}.",
+        PRETRAINER: "It turns a sequence into a vector.",
+    }[kind]
+
+
+def _signal_said(signal: Json) -> str:
+    if "vocab" in signal:
+        return f"tokens from a vocabulary of {signal['vocab']}"
+    return f"values of {signal.get('channels')} channels"
+
+
+def _mixer_name(plain: Json) -> str:
+    """Return the name of a mixer without importing its module, which may be third-party code."""
+    if "config" in plain:
+        return printable(str(plain["name"]))
+    module, _, kind = str(plain.get("factory", plain["is"])).partition(":")
+    return module.rpartition(".")[2].replace("_", "-") if is_ours(module) else printable(kind.lower())
