@@ -77,7 +77,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     seen = set()
     for name, tensor in tensors.items():
-        alone = tensor.detach().contiguous()
+        alone = tensor.detach().cpu().contiguous()
         memory = alone.untyped_storage().data_ptr()
         found[name] = alone.clone() if memory in seen else alone
         seen.add(memory)
