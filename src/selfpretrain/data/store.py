@@ -91,7 +91,7 @@ class StoredDataset:
 
     @property
     def offsets(self) -> Offsets:
-        """What was subtracted from values and targets before they were stored."""
+        """Return what was subtracted from values and targets before they were stored."""
         return Offsets.load(self.meta.get("about", {}).get("offsets"))
 
     @property

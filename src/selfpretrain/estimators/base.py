@@ -42,13 +42,8 @@ from .in_memory import (
 from .inputs import Alphabet, Sequences
 from .predictor import ESTIMATORS, Predictor
 from .scores import Score, bootstrap
-from .settings import (
-    check_settings,
-)
-from .simple import (
-    Answering,
-    AveragePredictor,
-)
+from .settings import check_settings
+from .simple import Answering, AveragePredictor
 
 E = TypeVar("E", bound="SequenceEstimator")
 

@@ -45,7 +45,7 @@ class Augmented(Objective):
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
-        """Whether the objective or the augmentation computes with inputs in main memory."""
+        """Return whether the objective or the augmentation computes with inputs in main memory."""
         return self.objective.reads_inputs or self.augmentation.reads_inputs
 
     def measured(self, train: SequenceDataset) -> "Augmented":

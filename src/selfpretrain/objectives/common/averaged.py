@@ -36,7 +36,7 @@ class Averaged(Objective):
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective computes with inputs in main memory."""
+        """Return whether the objective computes with inputs in main memory."""
         return self.objective.reads_inputs
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.ModuleList:
