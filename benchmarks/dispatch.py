@@ -26,7 +26,7 @@ from selfpretrain.runner.plan import Job
 from selfpretrain.runner.run import JobQueue
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import build_comparison
-from selfpretrain.training.run_dir import RunDir
+from selfpretrain.runner.run_dir import RunDir
 
 
 def nothing(*_: Any) -> None: ...

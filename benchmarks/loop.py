@@ -28,7 +28,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.training.run_dir import RunDir
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.training.trainer import Trainer, TrainerInputs
 
 
