@@ -10,7 +10,8 @@ from pathlib import Path
 
 from selfpretrain.registry import find, names
 from selfpretrain.studies.base import about
-from selfpretrain.studies.recipes.printed import PAPERS, PaperRecipe, paper_recipe, recipe_keys
+from selfpretrain.studies.recipes.reported import PAPERS, paper_recipe, recipe_keys
+from selfpretrain.studies.recipes.tables import PaperRecipe
 
 TABLE = Path(__file__).with_name("deviations.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "deviations.md"

@@ -41,7 +41,7 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.system.hardware import environment
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage

@@ -9,7 +9,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.report.analysis import Standing
 from selfpretrain.studies.common.table_study import PAPER_TASKS
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.text import Text
 from selfpretrain.training import optim

@@ -22,7 +22,7 @@ from selfpretrain.data.dataset import Batch
 from selfpretrain.data.spec import Classes, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.objectives.base import ObjectiveBatch
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.model import Model, Network
 from selfpretrain.training.optim import set_lr_factor
 from selfpretrain.training.recipe import Stage

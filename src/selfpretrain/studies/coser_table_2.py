@@ -23,7 +23,8 @@ from ..training.cost import Planner
 from ..training.recipe import Recipe, Stage
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, matched_stage, with_epochs
-from .recipes.printed import TASKS, task_name
+from .recipes.reported import task_name
+from .recipes.tables import task_constants
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
@@ -74,7 +75,7 @@ class Ladder(TableStudy):
 
     def _shorten_warmup(self, stage: Stage, task: Task) -> Stage:
         """Shorten the warm-up for a single epoch to a tenth; the paper shortens it, but not to what."""
-        steps = TASKS[task_name(task)].examples // stage.batch // 10
+        steps = task_constants()[task_name(task)].examples // stage.batch // 10
         return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:

@@ -37,7 +37,8 @@ from ..arms.base import recipes_by_column
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, with_epochs, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
-from ..recipes.printed import Denoising, paper_arms, task_name
+from ..recipes.reported import paper_arms, task_name
+from ..recipes.tables import Denoising
 
 LISTOPS = "ListOps"
 TEXT = "Text"
