@@ -294,7 +294,7 @@ def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
 
 
 def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
-    """Seconds per epoch of a printed recipe's stage; hours and money of all its epochs."""
+    """Seconds per epoch of a reported recipe's stage; hours and money of all its epochs."""
     arms, look, device = paper_arms("amos", task, family), LOOKS[task], torch.device(plan.device)
     stage: Stage = replace(getattr(arms, arm), **WAYS[way])
     model = arms.model

@@ -1,4 +1,4 @@
-"""Printed recipes are those of the papers, can be run, and say where every number stands."""
+"""Reported recipes are those of the papers, can be run, and say where every number stands."""
 
 import dataclasses
 import json
@@ -148,7 +148,7 @@ def built(model, task):
 # ---- asking for one
 
 
-NO_RECIPE = r"^\S+ .*\(20\d\d\) print no recipe for .*; there, they have [^\n]+$"
+NO_RECIPE = r"^\S+ .*\(20\d\d\) report no recipe for .*; there, they have [^\n]+$"
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,12 @@ def test_the_scale_of_the_paper_is_its_recipe(task, mixer, objective, key):
 @pytest.mark.parametrize(
     ("task", "mixer", "objective", "said"),
     [
-        (Stdlib(), Attention(), "causal", "no printed recipe for attention on stdlib (causal)"),
-        (Image(), S4D(), "masked", "no printed recipe for s4d on image (masked); use --scale small"),
-        (Image(), S4(), "causal", "no printed recipe for s4 on image (causal); there are some for speech"),
+        (Stdlib(), Attention(), "causal", "no reported recipe for attention on stdlib (causal)"),
+        (Image(), S4D(), "masked", "no reported recipe for s4d on image (masked); use --scale small"),
+        (Image(), S4(), "causal", "no reported recipe for s4 on image (causal); there are some for speech"),
         (Pathfinder(), DLR(), "masked", "there are some for listops, text, image, pathx; use"),
         (Image(), Local(), "masked", "on image attends to all positions; use --mixers attention"),
-        (Image(), S4(states=32), "masked", "the printed recipe sets s4 itself; name it without settings"),
+        (Image(), S4(states=32), "masked", "the reported recipe sets s4 itself; name it without settings"),
     ],
 )
 def test_what_the_paper_does_not_print_is_refused(task, mixer, objective, said):

@@ -31,7 +31,7 @@ OBJECTIVES = ["masked", "causal"]
 
 
 def paper_arms(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
-    """Return the published arms for a task and a family of architectures.
+    """Return the reported arms for a task and a family of architectures.
 
     Raises:
         SpecError: if the paper has no such recipe; the message lists those it has.
@@ -40,7 +40,7 @@ def paper_arms(paper: str, task: str, family: str, objective: str = "masked") ->
 
 
 def paper_recipe(paper: str, task: str, family: str, objective: str = "masked") -> PaperRecipe:
-    """Return the published arms with the source of every value.
+    """Return the reported arms with the source of every value.
 
     Raises:
         SpecError: if the paper has no such recipe; the message lists those it has.
@@ -78,16 +78,16 @@ def match_recipe(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
         others = [key for key in recipe_keys("amos") if key.family in families and key.objective == objective]
         hint = f"there are some for {_join_unique(key.task for key in others)}; " if others else ""
         raise SpecError(
-            f"no printed recipe for {kind} on {name} ({objective}); {hint}use --scale small and -s ..."
+            f"no reported recipe for {kind} on {name} ({objective}); {hint}use --scale small and -s ..."
         )
     arms = paper_arms(*keys[0])
     own_mixer = type(arms.model.mixer)
     attention = find("mixers", "attention")
     local = find("mixers", "local")
     if isinstance(mixer, local) and own_mixer is not local:
-        raise SpecError(f"the printed recipe on {name} attends to all positions; use --mixers attention")
+        raise SpecError(f"the reported recipe on {name} attends to all positions; use --mixers attention")
     if mixer != own_mixer() and not (own_mixer is local and mixer == attention()):
-        raise SpecError(f"the printed recipe sets {kind} itself; name it without settings, and use -s after")
+        raise SpecError(f"the reported recipe sets {kind} itself; name it without settings, and use -s after")
     return arms
 
 
@@ -120,7 +120,7 @@ def _check_key(key: RecipeKey) -> None:
             raise UnknownName(f"{PAPERS[key.paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")
     trained = _join_unique(f"{each.family} ({each.objective})" for each in keys if each.task == key.task)
     raise SpecError(
-        f"{PAPERS[key.paper]} print no recipe for {key.family} on {key.task} ({key.objective}); "
+        f"{PAPERS[key.paper]} report no recipe for {key.family} on {key.task} ({key.objective}); "
         f"there, they have {trained}"
     )
 
