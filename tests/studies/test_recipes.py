@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import pydantic
 import pytest
 from torch import nn
 
@@ -17,6 +18,7 @@ from selfpretrain.mixers.dlr import DLR
 from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.studies.recipes import tables
 from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.studies.recipes.reported import (
     PAPERS,
@@ -213,3 +215,88 @@ def test_the_page_lists_every_recipe_and_where_its_numbers_stand():
     stands = "- Table 4, ListOps, Masked SPT†: `model` mixer.is attention, mixer.heads 8, width 512, depth 6,"
     assert stands in page
     assert "<!-- recipes -->" in (ROOT / "docs" / "recipes.md").read_text()
+
+
+# ---- the tables
+
+
+OTHER_TABLES = {"tasks", "amos2024_table_9_sizes", "rivals", "lra_zoo", "modern_zoo"}
+"""Tables of one study or of tasks, which are no recipes."""
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_every_row_is_about_a_recipe_and_has_a_source(name):
+    for line, row in enumerate(tables.read_table(name), 2):
+        where = f"{name}.tsv, line {line}"
+        assert any(tables._selects(row, key) for key in KEYS), f"{where}: no recipe"
+        assert None not in row.values(), f"{where}: a cell is missing"
+        if row["source"] == "":
+            assert not any(text for path, text in row.items() if path not in tables.NOT_FIELDS), where
+            assert row.get("note") or row["settings"] == "scratch=finetune", where
+
+
+def test_every_table_is_read():
+    found = {path.stem for path in tables.FOLDER.glob("*.tsv")}
+    assert found == set(tables.TABLES) | OTHER_TABLES and len(set(tables.TABLES)) == len(tables.TABLES)
+
+
+def draft(*rows):
+    made = tables._Draft()
+    for settings, source in rows:
+        made.apply({"recipes": "", "settings": settings, "source": source})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "sources"),
+    [
+        pytest.param(
+            [("stage.batch=8", "a"), ("finetune.batch=16", "b")],
+            {"pretrain.batch": 8, "finetune.batch": 16, "scratch.batch": 8},
+            {"pretrain.batch": "a", "finetune.batch": "b", "scratch.batch": "a"},
+            id="later rows win",
+        ),
+        pytest.param(
+            [("model.mixer.is=s4 model.mixer.states=64", "a"), ("model.mixer.is=dlr", "b")],
+            {"model.mixer.is": "dlr"},
+            {"model.mixer.is": "b"},
+            id="another mixer has none of the settings",
+        ),
+        pytest.param(
+            [("scratch.budget.epochs=200 scratch.budget.hours=24", "a"), ("scratch.budget.steps=9", "b")],
+            {"scratch.budget.steps": 9},
+            {"scratch.budget": "b"},
+            id="a budget is replaced as a whole",
+        ),
+        pytest.param(
+            [("model.width=512 model.hidden=1024 scratch.optim.patience=10", "a")],
+            {"model.width": 512, "model.expand": 2, "scratch.optim.plateau_wait_epochs": 11},
+            {"model.width": "a", "model.expand": "a", "scratch.optim.plateau_wait_epochs": "a"},
+            id="papers' own columns",
+        ),
+        pytest.param(
+            [("finetune.batch=8 finetune.objective.style=mlp", "a"), ("pretrain=finetune", "b")],
+            {"finetune.batch": 8, "finetune.objective.style": "mlp", "pretrain.batch": 8},
+            {"finetune.batch": "a", "finetune.objective.style": "a", "pretrain": "b"},
+            id="a stage like another keeps its objective",
+        ),
+        pytest.param(
+            [("finetune.batch=8", "a"), ("scratch=finetune", "")],
+            {"finetune.batch": 8, "scratch.batch": 8},
+            {"finetune.batch": "a", "scratch.batch": "a"},
+            id="a stage that the same cell is about",
+        ),
+        pytest.param([("model.dropout", "a")], {}, {"model.dropout": "a"}, id="a default with a source"),
+    ],
+)
+def test_rows_are_applied_in_order(rows, values, sources):
+    made = draft(*rows)
+    assert (made.values, made.sources) == (values, sources)
+
+
+def test_misspelled_field_is_rejected():
+    wrong = {"settings": "model.widht=64", "source": "x"}
+    rows = [row for name in tables.TABLES for row in tables.read_table(name)]
+    key = RecipeKey("amos", "image", "s4", "masked")
+    with pytest.raises(pydantic.ValidationError, match="widht"):
+        tables._read_recipe(key, [*(each for each in rows if tables._selects(each, key)), wrong])

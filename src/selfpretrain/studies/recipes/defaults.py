@@ -28,11 +28,11 @@ BATCH = 16
 PRETRAIN_EPOCHS = 7
 FINETUNE_EPOCHS = 3
 PRETRAIN_STEPS = 900
-"""Fewest steps of pretraining, for small tasks."""
+"""Minimum number of steps of pretraining, for small tasks."""
 FINETUNE_STEPS = 400
-"""Fewest steps of finetuning, for small tasks."""
-MOST_STEPS = 20_000
-"""Most steps of a stage, for large tasks."""
+"""Minimum number of steps of finetuning, for small tasks."""
+MAX_STEPS = 20_000
+"""Maximum number of steps of a stage, for large tasks."""
 
 LR = 2e-3
 """Learning rate of finetuning and scratch.
@@ -126,4 +126,4 @@ def with_settings(arms: ArmRecipes, settings: Sequence[str]) -> ArmRecipes:
 
 
 def _clip_steps(steps: float, least: int) -> int:
-    return round(min(max(steps, least), MOST_STEPS))
+    return round(min(max(steps, least), MAX_STEPS))

@@ -21,7 +21,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ...config import read_value, spec
+from ...config import amended, read_value, spec
+from ...mixers.base import Mixer
 from ...objectives.base import Objective
 from ...objectives.causal import Causal
 from ...objectives.classify import Classify
@@ -103,10 +104,17 @@ class PaperRecipe:
         return self.sources.get(part, DEFAULT)
 
 
-def read_table(name: str) -> list[dict[str, str]]:
+@functools.cache
+def read_table(name: str) -> tuple[dict[str, str], ...]:
     """Return the rows of a table in ``studies/tables/`` as text by column."""
     with (FOLDER / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        return tuple(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def read_mixer(name: str, settings: str = "") -> Mixer:
+    """Return a mixer by its name in the registry, with settings such as ``size=4 summary=1``."""
+    mixer: Mixer = amended(find("mixers", name)(), dict(each.split("=") for each in settings.split()))
+    return mixer
 
 
 @functools.cache
@@ -202,8 +210,7 @@ def _read_recipe(key: RecipeKey, rows: list[dict[str, str]]) -> PaperRecipe:
     draft = _Draft()
     for row in rows:
         draft.apply(row)
-    causal = {"causal": key.objective == "causal"}
-    fields = causal | draft.below("model")
+    fields = {"causal": key.objective == "causal"} | draft.below("model")
     model = Model(_mixer(draft.below("model.mixer")), **fields)
     scratch_mixer = draft.below("scratch_model.mixer")
     scratch_model = Model(_mixer(scratch_mixer), **fields) if scratch_mixer else model
@@ -212,31 +219,25 @@ def _read_recipe(key: RecipeKey, rows: list[dict[str, str]]) -> PaperRecipe:
     return PaperRecipe(key, arms, draft.sources, tuple(row["note"] for row in rows if row.get("note")))
 
 
-def _mixer(fields: dict[str, Any]) -> Any:
-    return find("mixers", fields["is"])(**{name: value for name, value in fields.items() if name != "is"})
+def _mixer(fields: dict[str, Any]) -> Mixer:
+    mixer: Mixer = find("mixers", fields.pop("is"))(**fields)
+    return mixer
 
 
 def _stage(key: RecipeKey, name: str, draft: _Draft) -> Stage:
     """Return a stage validated once per epoch; denoising by accuracy or R2, and on images twice per epoch."""
     constants = task_constants()[key.task]
-    denoises = name == "pretrain"
+    fields = draft.below(name)
+    objective: Objective
+    if name == "pretrain":
+        distance: Literal["l1", "levels"] = "l1" if constants.loss == "L1" else "levels"
+        objective = Causal(distance) if key.objective == "causal" else Masked(constants.rate, distance)
+        fields["criterion"] = "accuracy" if constants.loss == "CE" else "r2"
+    else:
+        kind = Regress if key.task.startswith("bidmc") else Classify
+        objective = kind(**draft.below(f"{name}.objective"))
     optim = Optim(**PAPER_OPTIM | draft.below(f"{name}.optim"))
-    stage = draft.below(name)
     budget = Budget(**draft.below(f"{name}.budget"))
-    epochs = budget.epochs or (budget.steps or 0) * stage["batch"] / constants.examples
-    if denoises:
-        stage |= {"criterion": "accuracy" if constants.loss == "CE" else "r2"}
-    objective = _denoise(key) if denoises else _supervise(key, draft.below(f"{name}.objective"))
-    evals = int(epochs * (constants.evals if denoises else 1))
-    return Stage(objective, budget, optim, evals=evals, **stage)
-
-
-def _denoise(key: RecipeKey) -> Objective:
-    constants = task_constants()[key.task]
-    distance: Literal["l1", "levels"] = "l1" if constants.loss == "L1" else "levels"
-    return Causal(distance) if key.objective == "causal" else Masked(constants.rate, distance)
-
-
-def _supervise(key: RecipeKey, fields: dict[str, Any]) -> Objective:
-    """Return the supervised objective of a task: regression for BIDMC, else classification."""
-    return Regress(**fields) if key.task.startswith("bidmc") else Classify(**fields)
+    epochs = budget.epochs or (budget.steps or 0) * fields["batch"] / constants.examples
+    evals = int(epochs * (constants.evals if name == "pretrain" else 1))
+    return Stage(objective, budget, optim, evals=evals, **fields)
