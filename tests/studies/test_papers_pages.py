@@ -42,7 +42,11 @@ def test_every_claim_stands_on_the_page_once_with_its_studies():
     words = {CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED, CLAIMS.OPEN, CLAIMS.MIXED, CLAIMS.SILENT}
     words |= {f"{CLAIMS.PARTLY} {word}" for word in (CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED)}
     for lines in CLAIMS.grouped():
-        (row,) = (r for r in page.splitlines() if r.startswith(f"| {lines[0]['claim']} |"))
+        (row,) = (
+            r for r in page.splitlines() if r.startswith(f"| {lines[0]['claim']} | {lines[0]['where']}")
+        )
+        assert CLAIMS.in_numbers(lines[0]) in row.split(" | ")[1]
+        assert not re.search(r"\d\.\d\d", re.sub(r"\{.+?\}", "", lines[0]["reported"])), "typed, not read"
         assert row.split("**")[1] in words
         for line in lines:
             assert not line["study"] or f"[{line['study']}](studies/{line['study']}-small/report.md)" in row
