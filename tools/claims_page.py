@@ -105,7 +105,7 @@ def _row(lines: list[Line], read_study: Read) -> str:
 
 
 def in_numbers(line: Line) -> str:
-    """Return what the paper reports; ``{table; row; column}`` is replaced by the number, gains with a sign."""
+    """Return what the paper reports; ``{table; row; column}`` becomes the number, a gain with its sign."""
 
     def number(place: re.Match[str]) -> str:
         table, row, column = place[1].split("; ")
