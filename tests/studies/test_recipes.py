@@ -294,9 +294,9 @@ def test_rows_are_applied_in_order(rows, values, sources):
     assert (made.values, made.sources) == (values, sources)
 
 
-def test_misspelled_field_is_rejected():
-    wrong = {"settings": "model.widht=64", "source": "x"}
+def test_unknown_field_is_rejected():
+    wrong = {"settings": "model.size=64", "source": "x"}
     rows = [row for name in tables.TABLES for row in tables.read_table(name)]
     key = RecipeKey("amos", "image", "s4", "masked")
-    with pytest.raises(pydantic.ValidationError, match="widht"):
+    with pytest.raises(pydantic.ValidationError, match="size"):
         tables._read_recipe(key, [*(each for each in rows if tables._selects(each, key)), wrong])
