@@ -110,7 +110,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["study", "coser-table-4", "--gpu", "a100"], "add --dry-run"),
         (["compare", "--objective", "maskd"], "did you mean 'masked'"),
         (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
-        (["compare", "--scale", "paper"], "no printed recipe"),
+        (["compare", "--scale", "paper"], "no reported recipe"),
         (["compare", "--device", "tpu9"], "device"),
         (["compare", "--device", "cuda:77"], "--device auto"),
         (["compare", "--jobs", "none"], "--jobs"),

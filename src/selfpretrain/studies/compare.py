@@ -43,7 +43,7 @@ from .recipes.defaults import (
     smoke_arms,
     with_settings,
 )
-from .recipes.printed import match_recipe
+from .recipes.reported import match_recipe
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """Values of ``--match``, and their names in remarks."""
