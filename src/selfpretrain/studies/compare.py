@@ -181,7 +181,7 @@ class Compare(Study):
         """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
-            by: "params", "flops" (of one step from scratch), or "none".
+            quantity: "params", "flops" (of one step from scratch), or "none".
             planner: counts or estimates the FLOPs.
 
         Raises:
@@ -208,7 +208,7 @@ class Compare(Study):
         """Return the study with every budget multiplied by ``share``, the same in all arms.
 
         Args:
-            why: start of the remark in the report, and of the error.
+            reason: start of the remark in the report, and of the error.
 
         Raises:
             SpecError: if fewer than ``MIN_STEPS`` would remain.
