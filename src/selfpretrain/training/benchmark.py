@@ -24,10 +24,9 @@ from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement
-from ..system.files import FORMAT, write_bytes, write_json
+from ..system.files import FORMAT, explain_errors, write_bytes, write_json
 from ..system.hardware import environment, limit_memory, peak_memory
 from ..system.startup import keep_memory
-from .run_dir import RunDir
 
 WARM_UP_LENGTH = 16
 MIN_SECONDS = 0.5  # total time of the timed passes
@@ -72,9 +71,9 @@ class Trial:
         finally:
             process.kill()
             process.join()
-        return self.result(**found)
+        return self.result(found)
 
-    def result(self, **found: Any) -> Measurement:
+    def result(self, found: dict[str, Any]) -> Measurement:
         """Return the measurement of this trial with these results."""
         return Measurement(name_of(self.mixer), self.length, self.width, self.batch, self.depth, **found)
 
@@ -100,11 +99,12 @@ def run(trials: Sequence[Trial], limit: float, folder: Path, log: Callable[[str]
         Interrupted: on Ctrl-C, after writing the measurements so far.
         StoreError: if the folder cannot be written.
     """
-    RunDir.make(folder)
+    with explain_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     found: list[Measurement] = []
     try:
         for trial in trials:
-            skip = trial.result(reason="not tried: a smaller size was too much")
+            skip = trial.result({"reason": "not tried: a smaller size was too much"})
             too_much = (it.mixer for it in found if it.reason.startswith((OUT_OF_MEMORY, TOO_SLOW)))
             found.append(skip if skip.mixer in too_much else trial.measure(limit))
             log(found[-1].line())
