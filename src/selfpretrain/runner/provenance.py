@@ -22,8 +22,8 @@ from ..report.stage_results import StageResult
 from ..system.files import Json, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data
-from ..training.run_dir import RunDir
 from .experiment_dir import example_hashes
+from .run_dir import RunDir
 from .stage import examples_digest
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from ..report import results
 from ..report.manifest import ExperimentRecord
 from ..report.results import read_record
 from ..system.files import lock_holder
-from ..training.run_dir import CHECKPOINT, ERROR, RESULT, WEIGHTS, RunDir
 from .provenance import locate
+from .run_dir import CHECKPOINT, ERROR, RESULT, WEIGHTS, RunDir
 
 STATES = ("done", "running", "stopped", "failed", "waiting")
 
