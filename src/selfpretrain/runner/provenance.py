@@ -139,7 +139,7 @@ def trace(folder: Path, rehash: bool = True, trusted: tuple[str, ...] = ()) -> P
     results = _read_all(finished, _read_result, unreadable)
     studies = _read_all(runs.glob("*/study.json"), lambda path: read_record(path.parent), unreadable)
     printed = tuple(_citations(folder.name, studies))
-    data = _revive(recipe, trusted) if rehash else "the data were not asked"
+    data = _revive(recipe, trusted) if rehash else "the data were not read"
     environment = folder / "environment.json"
     return Provenance(
         stage=folder.name,
