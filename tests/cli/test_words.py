@@ -99,14 +99,6 @@ def test_plans_and_machines_as_json(capsys):
     assert json.loads(said(capsys, "doctor", "--json"))["selfpretrain"]
 
 
-@pytest.mark.slow
-def test_measured_layers_as_json(capsys):
-    asked = ["bench", "attention", "--mixers", "attention", "--lengths", "8,16", "--repeats", "1", "--json"]
-    assert app.run(asked) == 0
-    readings = json.loads(capsys.readouterr().out)["readings"]
-    assert [(each["mixer"], each["length"]) for each in readings] == [("attention", 8), ("attention", 16)]
-
-
 @pytest.mark.parametrize("shelf", SHELVES)
 def test_everything_on_a_shelf_can_be_described(shelf, capsys):
     if shelf == "tasks":
