@@ -300,7 +300,7 @@ def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
             texts = {text for text in said if isinstance(text, str)} - docs
             if any(re.search(r"\b(delete|erase|rm)\b", text) for text in texts):
                 found.add((path.relative_to(PACKAGE).as_posix(), function.name))
-    assert found == {("training/run_dir.py", "_advice")}
+    assert found == {("runner/run_dir.py", "_advice")}
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:
