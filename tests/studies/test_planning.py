@@ -10,6 +10,7 @@ from selfpretrain import registry
 from selfpretrain.cli import app
 from selfpretrain.config import to_dict
 from selfpretrain.errors import DataError, SpecError, UnknownName
+from selfpretrain.runner.plan import Plan
 from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.spoken_digits import SpokenDigits
 from selfpretrain.tasks.text import Text
@@ -95,7 +96,8 @@ def test_changed_studies_are_not_kept_and_have_a_folder_of_their_own(nothing, ca
     assert "--results keeps studies as they are" in capsys.readouterr().err
     study = registry.find("studies", "coser-table-4").at_scale("smoke", 1)
     changed = study.with_settings({"model.width": 8})
-    assert study.experiment("smoke").folder != changed.experiment("smoke").folder
+    folders = [Plan.of(each.experiment("smoke")).experiment.folder for each in (study, changed)]
+    assert folders[0] != folders[1]
 
 
 def test_published_selection_sees_the_test_reviews():
