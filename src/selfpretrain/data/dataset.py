@@ -304,7 +304,7 @@ def _gather_numba(examples: SequenceDataset, starts: Tensor, lengths: Tensor, le
     if wrong >= 0:
         raise DataError(
             f"a sequence of {int(lengths[wrong]):,} positions from {int(starts[wrong]):,} on is not inside "
-            f"of the {len(flat):,} that are there; the data are damaged, see spt data verify"
+            f"of the {len(flat):,} that are there; the data are damaged, see spt show --check"
         )
     return torch.from_numpy(out if kind is np.float32 else out[:, :, 0])
 
