@@ -1,11 +1,10 @@
-"""``spt data``: import, list, download, prepare, show, check and verify data sets."""
+"""``spt data``: import, list, download, prepare, show and check data sets."""
 
 import dataclasses
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from ..data.importing import AudioFeatures
 from ..data.paths import imported_datasets
-from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest, printable
+from ..errors import DataError, Interrupted, SpecError, nearest, printable
 from ..registry import resolve
 from ..system.progress import show_progress
 from .options import ColumnFlags, DataRoot, Json, Quiet, Set, assignments, expanded
@@ -251,24 +250,19 @@ def show(
     task: TaskName,
     split: Annotated[str, typer.Option(help="Split: train, val or test.")] = "train",
     number: Annotated[int, typer.Option("--number", "-n", min=1, max=100, help="Number of examples.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Save a figure to this .png or .svg file instead.")] = None,
     settings: Set = None,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
     """Show examples of a task, with its labels and lengths."""
-    from ..tasks.inspect import drawing
+    from ..tasks.inspect.drawing import render_text
     from ..tasks.inspect.preview import preview
 
     wanted = _task(task, settings)
     chosen = _split(split)
     with resumable(), show_progress(quiet):
         view = preview(wanted, chosen, number)
-    if out is None:
-        Console().print(drawing.render_text(view))
-    else:
-        drawing.save_figure(view, out)
-        say(f"figure: {out}")
+    Console().print(render_text(view))
 
 
 @app.command()
@@ -294,32 +288,6 @@ def check(
     else:
         show_facts((Text(f.level, COLOURS[f.level]), Text(f.what, "bold"), f.said) for f in found)
     raise typer.Exit(int(wrong))
-
-
-@app.command()
-def verify(
-    name: Annotated[str, typer.Argument(help="Task or imported data set; default: all.")] = "",
-    data_root: DataRoot = None,
-    quiet: Quiet = False,
-) -> None:
-    """Read every file of prepared and imported data and compare hashes; exit code 1 if one is damaged."""
-    from ..data.store import open_dataset, stored_datasets
-
-    places = stored_datasets(name)
-    wrong = 0
-    if not places:
-        raise DataError(
-            f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"
-        )
-    with show_progress(quiet):
-        for place in places:
-            try:
-                open_dataset(place, rehash=True)
-                say(f"fine   {place}")
-            except DamagedData as error:
-                wrong += 1
-                say(f"wrong  {error}")
-    raise typer.Exit(int(wrong > 0))
 
 
 @contextmanager

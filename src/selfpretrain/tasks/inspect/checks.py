@@ -32,26 +32,18 @@ from .baselines import GUESSES, baseline_scores, best_of_both
 
 Level = Literal["fine", "note", "wrong"]
 
-MAX_COPIES = 0.01
-"""Tolerated share of val and test equal to training examples: official splits have some."""
-MAX_NEAR_COPIES = 0.02
-"""Tolerated share of val and test that are slightly changed copies of training examples."""
-MAX_SIMILAR = 0.10
-"""The same for sequences that share half of their runs: with few symbols, this happens by chance."""
-ENOUGH = 0.95
-"""Score of a simple method above which no network was better by more than its confidence interval."""
-FEW_LABELS = 100
-"""Labelled sequences below which a network's score may vary strongly with the seed."""
-RARE = 10
-"""Labelled training examples below which a class is reported as rare."""
-SAME = 0.999
-"""Correlation of two summaries above which their sequences are reported as near copies."""
-CHUNK = 4_000_000
-"""Values per chunk."""
-SAMPLE = 20_000
-"""Maximum sequences of a split to summarise."""
-STRETCHES = 32
-"""Means per summary."""
+# Shares of val and test that are tolerated, up to which a finding is a note:
+MAX_COPIES = 0.01  # equal to a training example; official splits have some
+MAX_NEAR_COPIES = 0.02  # slightly changed copies of a training example
+MAX_SIMILAR = 0.10  # share half of their runs with one: with few symbols, this happens by chance
+
+ENOUGH = 0.95  # score of a simple method above which no network was better by more than its interval
+FEW_LABELS = 100  # labelled sequences below which a network's score may vary strongly with the seed
+RARE = 10  # labelled training examples below which a class is reported as rare
+SAME = 0.999  # correlation of two summaries above which their sequences are near copies
+CHUNK = 4_000_000  # values per chunk
+SAMPLE = 20_000  # maximum sequences of a split to summarise
+STRETCHES = 32  # means per summary
 
 
 @dataclass(frozen=True)
@@ -93,9 +85,8 @@ class Data:
         """Return how many val and test examples have a fault, which is wrong above a tolerated share."""
         total = len(self.splits["val"]) + len(self.splits["test"])
         level: Level = "wrong" if count > tolerated * total else "note" if count else "fine"
-        return Finding(
-            what, level, f"{count or 'none':{',' if count else ''}} of {total:,} in val and test {text}"
-        )
+        number = f"{count:,}" if count else "none"
+        return Finding(what, level, f"{number} of {total:,} in val and test {text}")
 
 
 def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
