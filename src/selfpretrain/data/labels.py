@@ -146,7 +146,7 @@ def at_positions(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
 
 @dataclass
 class LabelColumn:
-    """The labels of imported sequences, strings or lists of strings: collected in parts, encoded at the end.
+    """The labels of imported sequences: strings, or lists of strings.
 
     With ``target="auto"``, words are classes, and so are whole numbers of at most 100 kinds; other numbers
     are real numbers. Every distinct string is a class of its own: "1", "01", "1.0" and "1e0" are four.
@@ -160,8 +160,6 @@ class LabelColumn:
     column: str = "label"
     notes: list[str] = field(default_factory=list)  # notes for the user on how labels were read
     offset: float = 0.0  # what was subtracted from real numbers
-    _labels: list[pa.Array] = field(default_factory=list)
-    _rows: list[np.ndarray] = field(default_factory=list)  # numbers of the sequences in their source
 
     def separate(self, part: Part, name: Callable[[int], str]) -> Part:
         """Return the part with one label per sequence, or for sets and positions with lists of labels.
@@ -194,23 +192,17 @@ class LabelColumn:
             )
         return Part(part.flat, part.lengths, part.columns | {"label": labels}, part.rows)
 
-    def add(self, part: Part) -> None:
-        """Add the labels of one part returned by ``separate``; labels of truncated positions are dropped."""
-        labels = part.columns["label"]
-        self._labels.append(_shortened(labels, part.lengths) if self.target == "positions" else labels)
-        self._rows.append(part.rows)
-
-    def encode(self, lengths: np.ndarray, name: Callable[[int], str]) -> EncodedLabels:
-        """Return all labels, for sequences of the given lengths (n,).
+    def encode(self, part: Part, name: Callable[[int], str]) -> EncodedLabels:
+        """Return all labels of a part returned by ``separate``; labels of truncated positions are dropped.
 
         Raises:
             DataError: if there are words among real numbers, fewer than two classes, or too many.
         """
-        labels = pa.chunked_array(self._labels).combine_chunks()
-        rows = np.concatenate(self._rows)
+        labels, rows, lengths = part.columns["label"], part.rows, part.lengths
         if self.target not in ("sets", "positions"):
             targets, names = self._encode(labels, lambda i: name(int(rows[i])))
             return EncodedLabels(targets, names, lengths, "classes" if names else "reals")
+        labels = _shortened(labels, lengths) if self.target == "positions" else labels
         counts = _counts(labels)
         owner = np.repeat(rows, counts.clip(min=0))
         codes, names = self._encode(labels.flatten(), lambda i: name(int(owner[i])))

@@ -76,8 +76,8 @@ def _fit_signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> T
         return signal
     lengths, used = _training_stretches(train)
     if isinstance(signal, Tokens):
-        return Tokens(max_symbol(_blocks(flat, []), lengths, used) + 1)
-    values = fit_values(_blocks(flat, unknown), lengths, used)
+        return Tokens(max_symbol(in_blocks(flat, []), lengths, used) + 1)
+    values = fit_values(in_blocks(flat, unknown), lengths, used)
     if signal.levels is None:
         return values
     return replace(values, levels=signal.levels, low=signal.low, high=signal.high)
@@ -94,7 +94,8 @@ def _training_stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarr
     return np.diff(first, append=len(used)), used[first]
 
 
-def _blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
+def in_blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
+    """Yield values or tokens in blocks, with NaN where they are unknown."""
     for start in range(0, len(flat), BLOCK):
         block = flat[start : start + BLOCK]
         hidden = [(max(a - start, 0), b - start, c) for a, b, c in unknown if a < start + BLOCK and b > start]

@@ -23,7 +23,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -181,41 +181,6 @@ class DatasetWriter:
         start = self.append(room[:used])
         starts = start + np.concatenate([[0], ends[:-1]])
         self.add_examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
-
-    def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
-        """Yield what has been appended so far in blocks of at most ``size`` positions."""
-        if self._file is None:
-            yield from self._parts
-            return
-        self._file.flush()
-        with Path(self._file.name).open("rb") as flat:
-            count = min(size * max(self.channels, 1), self.size * max(self.channels, 1))
-            while len(block := np.fromfile(flat, self.dtype, count)):
-                yield block.reshape(-1, self.channels) if self.channels else block
-
-    def flat(self) -> np.ndarray:
-        """Return (T,) or (T, C) what has been appended so far, memory-mapped if it is on disk."""
-        if self._file is None:
-            return np.concatenate(self._parts)
-        self._file.flush()
-        flat: np.ndarray = np.memmap(self._file.name, self.dtype, mode="r")
-        return flat.reshape(-1, self.channels) if self.channels else flat
-
-    def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Replace every block by ``change(block)``, of equal length; the dtype may change."""
-        if self._file is None:
-            self._parts = [change(part) for part in self._parts]
-            self.dtype = self._parts[0].dtype.str
-            return
-        flat = Path(self._file.name)
-        with flat.with_suffix(".new").open("wb") as new:
-            for block in self.blocks():
-                changed = change(block)
-                new.write(changed.tobytes())
-        self.dtype = changed.dtype.str
-        self._file.close()
-        os.replace(flat.with_suffix(".new"), flat)
-        self._file = flat.open("ab")
 
     def checkpoint(self) -> None:
         """Save the state, from which ``open_writer(..., resume=True)`` continues after a kill."""

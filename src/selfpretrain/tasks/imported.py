@@ -12,7 +12,7 @@ from pydantic import Field
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
-from ..data.importing.builder import SetBuilder
+from ..data.importing.builder import build
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens
 from ..data.paths import imported_datasets
@@ -146,10 +146,7 @@ def _make_synthetic() -> StoredDataset:
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
-    builder = SetBuilder(out, source, options)
-    for part in source.parts():
-        builder.add(part)
-    return builder.finish({"name": "waves"})
+    return build(out, source.read(), source, options, {"name": "waves"})
 
 
 def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:

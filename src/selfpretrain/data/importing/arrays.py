@@ -16,7 +16,7 @@ X_test, y_test. An ``.npy`` file holds ``x`` only; the other arrays are files ne
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ..containers import is_missing, plain_labels, rows_of
 from ..splits import SPLIT_NAMES
 from .columns import labels_of_table
 from .options import ImportOptions
-from .source import Part, Signal, Source, lists_of, readable, words
+from .source import Part, Signal, Source, check_memory, lists_of, positions, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
@@ -39,8 +39,6 @@ OF_SPLIT = re.compile(rf"(x|y|groups|lengths)_({'|'.join(SPLIT_NAMES)})", re.IGN
 LARGEST_UNPACKED = 1 << 28
 LARGEST_RATIO = 200
 """Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
-AT_ONCE = 1 << 22
-"""Numbers per part."""
 
 
 @dataclass
@@ -52,22 +50,16 @@ class ArraySource(Source):
     lengths: np.ndarray = field(kw_only=True)
     columns: dict[str, pa.Array] = field(kw_only=True)  # by role
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the sequences, in parts."""
-        sizes = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
-        ends = sizes.cumsum()
-        first = 0
-        while first < len(sizes):
-            limit = ends[first] - sizes[first] + AT_ONCE
-            last = max(int(np.searchsorted(ends, limit, side="right")), first + 1)
-            lengths = self.lengths[first:last]
-            spans = zip(self.starts[first:last].tolist(), lengths.tolist(), strict=True)
-            flat = np.concatenate([self.flat[start : start + length] for start, length in spans])
-            if self.kind == "values" and flat.ndim == 1:
-                flat = flat[:, None]
-            columns = {role: column.slice(first, last - first) for role, column in self.columns.items()}
-            yield Part(flat, lengths, columns, np.arange(first, last))
-            first = last
+    def read(self) -> Part:
+        """Return all sequences."""
+        check_memory(int(self.lengths.sum()) * self.flat[:1].nbytes, "x")
+        flat = self.flat
+        if (self.starts != self.lengths.cumsum() - self.lengths).any() or self.lengths.sum() != len(flat):
+            owner, place = positions(self.lengths)
+            flat = flat[self.starts[owner] + place]
+        if self.kind == "values" and flat.ndim == 1:
+            flat = flat[:, None]
+        return Part(flat, self.lengths, self.columns, np.arange(len(self.lengths)))
 
     def name(self, row: int) -> str:
         """Return the number of a sequence, from 0 as in NumPy."""

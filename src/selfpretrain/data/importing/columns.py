@@ -10,9 +10,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
+from ...system.events import report_progress
 from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
-from .source import MISSING, Part, Signal, Source, check_column, is_list, lists_of, word_lists, words
+from .source import (
+    MISSING,
+    Part,
+    Signal,
+    Source,
+    check_column,
+    check_memory,
+    is_list,
+    joined,
+    lists_of,
+    word_lists,
+    words,
+)
 from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
@@ -58,12 +71,20 @@ class TableSource(Source):
         """Return notes on changed labels and names, and on lines that are no rows."""
         return [*super().notes(), *self.table.notes()]
 
+    def read(self) -> Part:
+        """Read the rows of the table."""
+        return joined(list(self.parts()), self.name)
+
     def parts(self) -> Iterator[Part]:
-        """Yield the rows of the table, in parts."""
-        first = 0
+        """Yield the rows of the table, in parts: cells of text take more memory than their numbers."""
+        first = size = 0
         for batch in self.table.batches([*self.sequence, *self.labels, *self._others.values()]):
-            yield from self._readable(batch, first)
+            for part in self._readable(batch, first):
+                size += part.flat.nbytes
+                check_memory(size, self.table.path.name)
+                yield part
             first += batch.num_rows
+            report_progress(f"read {self.table.path.name}", first, self.total)
 
     def _readable(self, batch: pa.RecordBatch, first: int) -> Iterator[Part]:
         """Yield a batch of rows; with ``skip_bad``, without the rows that cannot be read.
