@@ -97,13 +97,13 @@ def equal(count, text):
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_packed_tables_that_become_huge_are_refused(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("selfpretrain.data.importing.tables.LARGEST_UNPACKED", 1 << 22)
+    monkeypatch.setattr("selfpretrain.data.importing.source.MAX_UNPACKED", 1 << 22)
     parquet.write_table(pa.table(BOMBS[name]()), tmp_path / "t.parquet", compression="zstd")
     refused(tmp_path / "t.parquet", "would become .* use_dictionary=False")
 
 
 def test_packed_tables_are_read_if_saved_without_packing(tmp_path, monkeypatch):
-    monkeypatch.setattr("selfpretrain.data.importing.tables.LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("selfpretrain.data.importing.source.MAX_UNPACKED", 1 << 20)
     texts = ["a" * 1000 + str(i % 50) for i in range(4000)]
     table = pa.table({"text": texts, "label": ["a", "b"] * 2000})
     parquet.write_table(table, tmp_path / "t.parquet", compression="zstd")
@@ -199,7 +199,7 @@ def test_json_lines_from_anybody(tmp_path, name):
 
 
 def test_lines_that_do_not_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("selfpretrain.data.importing.source.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("selfpretrain.data.importing.source.MAX_LINE", 1 << 20)
     for name, start in (("t.jsonl", '{"x": ['), ("t.ts", "@classLabel true a b\n@data\n")):
         (tmp_path / name).write_text(start + "1," * (1 << 20))
         refused(tmp_path / name, r"line \d: it is longer than 1 MB")

@@ -26,8 +26,7 @@ from .spec import SequenceSpec
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
 
-UNPACKED = 4096
-"""Sequences unpacked at a time."""
+UNPACKED = 4096  # sequences unpacked at a time
 
 
 @dataclass(frozen=True)

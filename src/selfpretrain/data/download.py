@@ -29,12 +29,10 @@ from .archives import extract
 if TYPE_CHECKING:
     from requests import Response
 
-CHUNK = 1 << 16
-"""Bytes written at a time: the most that a lost connection costs."""
+CHUNK = 1 << 16  # bytes written at a time: the most that a lost connection costs
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each retry without progress; after the last one the download fails."""
-TIMEOUT = (10.0, 30.0)
-"""Seconds to connect, and seconds without data, after which an attempt fails."""
+TIMEOUT = (10.0, 30.0)  # seconds to connect, and seconds without data, after which an attempt fails
 
 
 @dataclass(frozen=True)

@@ -26,21 +26,16 @@ from .offsets import EXACT, offset_of
 from .spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from .splits import check_present, check_splits
 
-UNKNOWN = -1
-"""Number of the class of an unlabelled sequence or position."""
-MOST_KINDS = 100
-"""More distinct whole numbers than this are real numbers, unless the target says otherwise."""
-MOST_CLASSES = 10_000
-"""More classes than this in an imported column are an error."""
-MOST_STORED = np.iinfo(np.int16).max
-"""Most classes of multilabel targets, which are stored as int16."""
+UNKNOWN = -1  # number of the class of an unlabelled sequence or position
+MAX_WHOLE_CLASSES = 100  # above it, distinct whole numbers are real numbers, unless the target says otherwise
+MAX_CLASSES = 10_000  # more classes than this in an imported column are an error
+MAX_STORED = np.iinfo(np.int16).max  # most classes of multilabel targets, which are stored as int16
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 """Number formats that are accepted."""
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 """Number formats that programs write; 01 and +1 are names unless ``target`` is "reals"."""
-LARGEST = float(np.finfo(np.float32).max)
-SET_SEPARATORS = r"\s*[;|,]\s*"
-"""Separators of the labels of a set in one cell."""
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
+SET_SEPARATORS = r"\s*[;|,]\s*"  # separators of the labels of a set in one cell
 POSITION_SEPARATORS = r"[;|,\s]+"
 """Separators of labels of positions; without any, every character is a label."""
 LETTERS = "; in text, a letter outside ASCII is 2 to 4 positions (bytes of UTF-8): repeat its label for each"
@@ -219,10 +214,8 @@ class LabelColumn:
         index = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         if self.target == "reals" or (self.target == "auto" and look_real(words)):
             return self._numbers(words, index, where), ()
-        if len(words) > MOST_CLASSES:
-            raise DataError(
-                f"{self.column} holds more than {MOST_CLASSES:,} classes; is it the right column?"
-            )
+        if len(words) > MAX_CLASSES:
+            raise DataError(f"{self.column} holds more than {MAX_CLASSES:,} classes; is it the right column?")
         numeric = all(map(NUMBER.fullmatch, words))
         names = sorted(words, key=lambda word: (float(word), len(word), word) if numeric else word)
         if len(names) < 2:
@@ -242,7 +235,7 @@ class LabelColumn:
         """
         written = NUMBER if self.target == "reals" else PLAIN
         values = [float(word) if written.fullmatch(word) else np.inf for word in words]
-        odd = next((i for i, value in enumerate(values) if abs(value) > LARGEST), None)
+        odd = next((i for i, value in enumerate(values) if abs(value) > MAX_FLOAT32), None)
         if odd is not None:
             said = f"{self.column} is {words[odd][:80]!r}, which is no finite number"
             advice = "correct it, empty it, or use --target classes"
@@ -265,7 +258,7 @@ def look_real(words: list[str]) -> bool:
     values = [float(word) for word in words if PLAIN.fullmatch(word)]
     if 2 * len(values) <= len(words):
         return False
-    return len(words) > MOST_KINDS or any(value % 1 for value in values)
+    return len(words) > MAX_WHOLE_CLASSES or any(value % 1 for value in values)
 
 
 def _is_rounded(word: str, offset: float) -> bool:
@@ -389,8 +382,8 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
     labels = list(itertools.chain.from_iterable(row or [] for row in rows))
     if classes is None:
         classes = classes_of(labels)[1]
-    if len(classes) > MOST_STORED:
-        raise DataError(f"y holds more than {MOST_STORED:,} classes")
+    if len(classes) > MAX_STORED:
+        raise DataError(f"y holds more than {MAX_STORED:,} classes")
     codes = codes_of(labels, classes)
     found = indicators(codes, counts, len(classes))
     owner = np.repeat(np.arange(len(rows)), counts.clip(min=0))
@@ -443,16 +436,14 @@ def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
     """
     number = {label: i for i, label in enumerate(classes.tolist())}
     # A missing label becomes None, and is not looked up: comparing NA of pandas with a class is an error.
-    plain = [None if is_missing(label) else _plain(label) for label in labels]
+    plain = [
+        None if is_missing(label) else label.item() if isinstance(label, np.generic) else label
+        for label in labels
+    ]
     unknown = [label for label in plain if label is not None and label not in number]
     if unknown:
         raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
     return np.array([UNKNOWN if label is None else number[label] for label in plain], dtype=np.int64)
-
-
-def _plain(label: Any) -> Any:
-    """Return a label as a Python object, if it is of NumPy."""
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def weights_of(

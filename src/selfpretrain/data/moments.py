@@ -10,10 +10,8 @@ from ..errors import DataError
 from .dataset import SequenceDataset
 from .spec import Reals, SequenceSpec, Tokens, Values
 
-BLOCK = 1 << 20
-"""Positions per block."""
-BYTES = 256
-"""Vocabulary of text, which is known in advance: its bytes."""
+BLOCK = 1 << 20  # positions per block
+BYTES = 256  # vocabulary of text, which is known in advance: its bytes
 Spans = list[tuple[int, int, int]]
 """Stretches of positions where a channel is unknown: (first, last + 1, channel)."""
 

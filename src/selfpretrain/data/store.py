@@ -42,8 +42,7 @@ from .offsets import Offsets
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Split, Tokens, Values
 
 FORMAT = 1
-PART = ".part"
-"""Suffix of a dataset that is being written; it remains if the writer is killed."""
+PART = ".part"  # suffix of a dataset that is being written; it remains if the writer is killed
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
@@ -53,8 +52,7 @@ REQUIRED |= {"channels": int, "packed": bool, "rows": int}
 """Required keys of ``meta.json``, and their types."""
 ELSEWHERE = f"set {paths.VARIABLE} to another folder"
 Columns = Mapping[str, np.ndarray]
-BLOCK = 1 << 24
-"""Numbers checked at a time."""
+BLOCK = 1 << 24  # numbers checked at a time
 
 
 @dataclass(frozen=True)

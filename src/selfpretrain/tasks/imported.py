@@ -23,10 +23,9 @@ from ..errors import DataError, SpecError, nearest
 from .base import Card
 from .common.stored import StoredTask
 
-SHORTEST = 24
-LONGEST = 48
-TRAIN_PER_HELD_OUT = 4
-"""With ``rows``, val and test each keep one example per this many training examples."""
+MIN_LENGTH = 24
+MAX_LENGTH = 48
+TRAIN_PER_HELD_OUT = 4  # with ``rows``, val and test each keep one example per this many training examples
 
 
 @spec
@@ -168,7 +167,7 @@ def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def _wave(shape: str, random: np.random.RandomState) -> np.ndarray:
-    length = random.randint(SHORTEST, LONGEST + 1)
+    length = random.randint(MIN_LENGTH, MAX_LENGTH + 1)
     angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
     wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
     wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine

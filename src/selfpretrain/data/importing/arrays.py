@@ -29,16 +29,13 @@ from ..containers import is_missing, plain_labels, rows_of
 from ..splits import SPLIT_NAMES
 from .columns import labels_of_table
 from .options import ImportOptions
-from .source import Part, Signal, Source, check_memory, lists_of, positions, readable, words
+from .source import Part, Signal, Source, check_memory, check_unpacked, lists_of, positions, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
 OF_SPLIT = re.compile(rf"(x|y|groups|lengths)_({'|'.join(SPLIT_NAMES)})", re.IGNORECASE)
 """Names of the arrays of one split, e.g. X_train."""
-LARGEST_UNPACKED = 1 << 28
-LARGEST_RATIO = 200
-"""Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
 
 
 @dataclass
@@ -151,7 +148,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return _named(_unzip(path))
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
-    return {key: _open(file) for key, file in files.items()}
+    arrays: dict[str, np.ndarray] = {}
+    for key, file in files.items():
+        with readable(file.name, _plain):
+            arrays[key] = np.load(file, mmap_mode="c", allow_pickle=False)
+    return arrays
 
 
 def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -230,19 +231,9 @@ def _unzip(file: Path) -> dict[str, np.ndarray]:
     with readable(file.name, _plain):
         with zipfile.ZipFile(file) as archive:
             total = sum(member.file_size for member in archive.infolist())
-        packed = file.stat().st_size
-        if total > max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
-            raise DataError(
-                f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "
-                f"numpy.savez, which does not compress"
-            )
+        check_unpacked(file, total, "numpy.savez, which does not compress")
         with np.load(file, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-
-
-def _open(file: Path) -> np.ndarray:
-    with readable(file.name, _plain):
-        return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
 def _plain(complaint: str) -> str:

@@ -30,8 +30,7 @@ from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Column names that are taken for the label by default."""
-NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")
-"""Names of columns that only number the rows."""
+NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")  # names of columns that only number the rows
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
 FORMS = {
@@ -166,7 +165,10 @@ def table_source(table: Table, options: ImportOptions) -> TableSource:
     sample = {column: batch[column] for column in candidates}
     decimal = decimal_sign(batch.columns, table.separator)
     if decimal != ".":  # a cell with a comma is one number then, not two in a list
-        sample = {name: _without_commas(column) for name, column in sample.items()}
+        sample = {
+            name: pc.replace_substring(column, ",", "") if has_commas(column) else column
+            for name, column in sample.items()
+        }
     form, sequence = _form(sample, options, candidates)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(others)}")
@@ -484,11 +486,6 @@ def _refuse_points(cells: pa.Array, where: Where, column: str) -> None:
             f"{where(row)}: column {column!r} holds {cells[row].as_py()[:40]!r}, but other numbers of the "
             f"table have a decimal comma; write all decimals with a point"
         )
-
-
-def _without_commas(array: pa.Array) -> pa.Array:
-    """Return a column whose numbers have commas without these, so that none looks like a list."""
-    return pc.replace_substring(array, ",", "") if has_commas(array) else array
 
 
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:

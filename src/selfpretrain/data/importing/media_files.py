@@ -20,8 +20,7 @@ from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
 from .source import Part, Signal, Source, check_memory, is_list, joined, readable, words
 
 TEXTS = (".txt",)
-LOOKED_AT = 16
-"""Cells that must be names of files in a table of files."""
+LOOKED_AT = 16  # cells that must be names of files in a table of files
 
 
 @dataclass
@@ -152,7 +151,10 @@ def media_source(
     hints = []
     if not files:
         files = media_in(folder)
-        hints = _left_out(folder, files)
+        read = set(files)
+        others = [file for file in visible_files(folder) if file not in read]
+        unread = [file.relative_to(folder).as_posix() for file in others]
+        hints = [f"not read: {join_names(unread, 3)}"] if unread else []
     names = [file.relative_to(folder).as_posix() for file in files]
     named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
@@ -194,13 +196,6 @@ def media_in(folder: Path) -> list[Path]:
     return [file for file in found if file.suffix.lower() in SOUNDS] or found
 
 
-def _left_out(folder: Path, files: list[Path]) -> list[str]:
-    """Return a note on the other files in a folder."""
-    read = set(files)
-    others = [file.relative_to(folder).as_posix() for file in visible_files(folder) if file not in read]
-    return [f"not read: {join_names(others, 3)}"] if others else []
-
-
 def listed_files(table: TableSource) -> MediaSource | None:
     """Return a reader of the recordings or texts that a table names in place of texts; None if it does not.
 
@@ -209,12 +204,16 @@ def listed_files(table: TableSource) -> MediaSource | None:
     """
     place = table.table.path
     folder = place if place.is_dir() else place.parent
+
+    def is_media(name: str) -> bool:
+        return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
+
     files: list[Path] = []
     listed: dict[str, list[str | None]] = {}
     for part in table.parts():
         ends = part.lengths.cumsum()[:-1]
         cells = [text.tobytes().decode(errors="replace") for text in np.split(part.flat, ends)]
-        if not files and not (cells and all(_is_media(folder, cell) for cell in cells[:LOOKED_AT])):
+        if not files and not (cells and all(map(is_media, cells[:LOOKED_AT]))):
             return None
         files += [folder / cell for cell in cells]
         for role, column in part.columns.items():
@@ -225,10 +224,6 @@ def listed_files(table: TableSource) -> MediaSource | None:
     source.facts["files"] += f", listed in {place.name}"
     source.changed = table.changed
     return source
-
-
-def _is_media(folder: Path, name: str) -> bool:
-    return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:

@@ -287,8 +287,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Finding]], ...] = (
     _similar,
     _near_copies,
 )
-NEEDED = ("examples", "lengths")
-"""Findings without which no other check makes sense."""
+NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:

@@ -15,20 +15,14 @@ import numpy as np
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-WIDTH = 76
-"""Characters per line."""
-MAX_LINES = 3
-"""Maximum lines per text."""
-MAX_SIDE = 32
-"""Maximum pixels per side of an image."""
+WIDTH = 76  # characters per line
+MAX_LINES = 3  # maximum lines per text
+MAX_SIDE = 32  # maximum pixels per side of an image
 MAX_LEVELS = 256
 """Maximum levels of a pixel; finer values are not drawn as an image, even if their number is a square."""
-MAX_CHANNELS = 6
-"""Maximum channels to draw."""
-MAX_CLASSES = 12
-"""Maximum classes to list; the most frequent ones are shown."""
-MAX_BINS = 30
-"""Maximum bins of a histogram."""
+MAX_CHANNELS = 6  # maximum channels to draw
+MAX_CLASSES = 12  # maximum classes to list; the most frequent ones are shown
+MAX_BINS = 30  # maximum bins of a histogram
 GREYS = " .:-=+*#%@"
 BARS = "▁▂▃▄▅▆▇█"
 

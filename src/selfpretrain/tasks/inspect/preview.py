@@ -18,8 +18,7 @@ from ..common.stored import Prepared
 from ..imported import Imported
 from .drawing import MAX_LEVELS, Preview, PreviewItem
 
-UNKNOWN = "\N{EN DASH}"
-"""Placeholder for facts that are unknown until the data exist."""
+UNKNOWN = "\N{EN DASH}"  # placeholder for facts that are unknown until the data exist
 
 
 @dataclass(frozen=True)
