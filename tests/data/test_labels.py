@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.data.importing.label_columns import LabelColumn
 from selfpretrain.data.importing.source import MISSING, Part
-from selfpretrain.data.labels import LabelColumn
 from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
 

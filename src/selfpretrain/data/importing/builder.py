@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
-from ..labels import LabelColumn
 from ..moments import BYTES, Spans, fit_values, in_blocks, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
 from ..splits import ENOUGH_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
+from .label_columns import LabelColumn
 from .options import ImportOptions
 from .source import Part, Source, fill_missing, positions
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from ...errors import DataError, join_names, nearest
 from ...registry import names
 from .. import paths
-from ..labels import LabelColumn, look_real
 from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
 from . import arrays, ts_files
 from .builder import build
 from .columns import TableSource, table_source
 from .divisions import role_of, visible_files
+from .label_columns import LabelColumn, look_real
 from .long_tables import LongSource, long_source, share_events
 from .media_files import listed_files, media_source
 from .options import ImportOptions
