@@ -221,6 +221,20 @@ def test_a_whole_part_is_recognised(server, home):
     assert fetched(known(server)).read_bytes() == DATA
 
 
+def test_an_interruption_while_the_hash_is_compared_costs_nothing(server, home, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("pooch.core.hash_matches", interrupted)
+        fetched(known(server))
+    assert left(home) == ["file.bin.part", "file.bin.part.json"]
+    assert fetched(known(server)).read_bytes() == DATA
+    assert len(server.asked) == 1 and left(home) == ["file.bin"]
+    assert [p.name for p in (home / "set").glob(".*") if p.is_dir()] == []
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("note", ["", "{", "[]", "null", '["http://other", "x"]'])
 def test_a_part_of_unknown_origin_is_not_used(server, home, note):
     (home / "set").mkdir(parents=True)

@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import re
+import shutil
 import socket
 import threading
 import time
@@ -141,18 +142,26 @@ def _download(download: Download, file: Path, wait: float, pauses: tuple[float, 
     pooch.get_logger().setLevel(logging.WARNING)  # it would log what our progress says
     known = download.known_hash(file)
     part = file.with_name(f"{file.name}.part")
+    place = file.with_name(f".{file.name}.pooch")  # of temporary files of pooch, which a kill leaves behind
     downloader = partial(_transfer, download, file, part, pauses)
     with paths.explain_errors(file):
+        shutil.rmtree(place, ignore_errors=True)
         while not file.exists():
             resumed = _size(part) > 0
             try:
-                pooch.retrieve(download.url, known, file.name, file.parent, downloader=downloader)
+                os.replace(pooch.retrieve(download.url, known, file.name, place, downloader=downloader), file)
             except DataError:
                 raise
             except ValueError as error:  # the hash; a resumed download may mix two versions of the file
+                part.unlink(missing_ok=True)
+                _note(part).unlink(missing_ok=True)
                 if not resumed:
                     problem = f"what {download.url} serves does not have the hash {known}"
                     raise _manual_error(download, file, problem) from error
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+        part.unlink(missing_ok=True)
+        _note(part).unlink(missing_ok=True)
         if known is None:
             note = file.with_name(f"{file.name}.sha256")
             paths.write_text(note, f"{pooch.file_hash(str(file))}  {file.name}\n")
@@ -178,8 +187,11 @@ def _transfer(
                 kept = f"{_size(part):,} bytes are kept and the same command resumes from there"
                 raise DataError(f"{download.url}: {failure}; {kept}") from failure
             time.sleep(pauses[tries - 1])
-    os.replace(part, output)
-    _note(part).unlink(missing_ok=True)
+    os.unlink(output)
+    try:
+        os.link(part, output)  # the part stays until it is verified: an interruption then costs nothing
+    except OSError:  # a file system without hard links
+        os.replace(part, output)
 
 
 def _size(part: Path) -> int:
