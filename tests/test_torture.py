@@ -249,9 +249,9 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
         return run(["data", "import", str(source), "--name", "mine", "--yes", "--quiet"])
 
     def state() -> int:
-        from selfpretrain.data.store import open_dataset
+        from selfpretrain.data import store
 
-        return len(open_dataset(imported_datasets()["mine"], rehash=True).split)
+        return len(store.verify(imported_datasets()["mine"]).split)
 
     shutil.copytree(home, tmp_path / "old")
     count = operations(bring, home, tmp_path)

@@ -118,7 +118,7 @@ def test_several_labels_are_kept_on_disk_and_checked(y, target, kind, tmp_path, 
     assert again.form == found.form and again.digest == found.digest
     meta = json.loads((folder / "meta.json").read_text())
     meta["form"]["target"]["names"] = ["0"] if target == "positions" else ["0", "1", "2"]
-    meta.pop("seal")
+    meta.pop("content_sha256")
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(DamagedData, match=r"targets (are 0 to 1, of 1 classes|is int16 .*, not int16)"):
         open_dataset(folder)

@@ -5,11 +5,11 @@ from pathlib import Path
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.paths import imported_datasets
-from selfpretrain.data.store import StoredDataset, open_dataset
+from selfpretrain.data.store import StoredDataset, verify
 
 
 def bring(origin: str | Path, **options: object) -> StoredDataset:
     """The data at ``origin``, kept as "mine", and undamaged."""
     made = importer.import_data(origin, "mine", ImportOptions(**options))
-    open_dataset(imported_datasets()["mine"], rehash=True)
+    verify(imported_datasets()["mine"])
     return made

@@ -144,7 +144,7 @@ def test_characters_and_bytes_come_back(texts, length, least):
     alphabet = tokenizer.build_tokenizer(texts, "characters", length, least)
     out = DatasetWriter(None)
     starts, lengths = alphabet.append(out, texts)
-    flat, symbols = np.concatenate(list(out.blocks())), alphabet.symbols
+    flat, symbols = np.concatenate(out._parts), alphabet.symbols
     whole = "".join(text[:length] for text in texts)
     for text, start, size in zip(texts, starts, lengths, strict=True):
         said = "".join(symbols[i] for i in flat[start : start + size])
@@ -153,7 +153,7 @@ def test_characters_and_bytes_come_back(texts, length, least):
     assert len(symbols) == alphabet.vocab > int(flat.max())
     texts, out = [text or "empty" for text in texts], DatasetWriter(None)
     starts, lengths = tokenizer.build_tokenizer(texts, "bytes", length).append(out, texts)
-    flat = np.concatenate(list(out.blocks()))
+    flat = np.concatenate(out._parts)
     for text, start, size in zip(texts, starts, lengths, strict=True):
         assert flat[start : start + size].tobytes() == text.encode()[:length]
 

@@ -10,8 +10,7 @@ from ..errors import DataError, SpecError, nearest
 from .dataset import SequenceDataset
 from .spec import SPLITS
 
-SHARES = (0.70, 0.15, 0.15)
-"""Shares of train, val and test if the data define no split."""
+SHARES = (0.70, 0.15, 0.15)  # shares of train, val and test if the data define no split
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training", "trn", "trainset", "trainval", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "devel", "development", "1"), 1),

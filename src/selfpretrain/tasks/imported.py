@@ -12,7 +12,7 @@ from pydantic import Field
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
-from ..data.importing.builder import SetBuilder
+from ..data.importing.builder import build
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens
 from ..data.paths import imported_datasets
@@ -23,10 +23,9 @@ from ..errors import DataError, SpecError, nearest
 from .base import Card
 from .common.stored import StoredTask
 
-SHORTEST = 24
-LONGEST = 48
-TRAIN_PER_HELD_OUT = 4
-"""With ``rows``, val and test each keep one example per this many training examples."""
+MIN_LENGTH = 24
+MAX_LENGTH = 48
+TRAIN_PER_HELD_OUT = 4  # with ``rows``, val and test each keep one example per this many training examples
 
 
 @spec
@@ -146,10 +145,7 @@ def _make_synthetic() -> StoredDataset:
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
-    builder = SetBuilder(out, source, options)
-    for part in source.parts():
-        builder.add(part)
-    return builder.finish({"name": "waves"})
+    return build(out, source.read(), source, options, {"name": "waves"})
 
 
 def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:
@@ -171,7 +167,7 @@ def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def _wave(shape: str, random: np.random.RandomState) -> np.ndarray:
-    length = random.randint(SHORTEST, LONGEST + 1)
+    length = random.randint(MIN_LENGTH, MAX_LENGTH + 1)
     angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
     wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
     wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine
