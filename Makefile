@@ -76,7 +76,7 @@ check: lint types contracts dead-code  ## lint, formatting, types, import contra
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests tools benchmarks docs README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/codespell src tests tools benchmarks experiments docs README.md CONTRIBUTING.md CHANGELOG.md
 	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; else echo "hadolint is not here: Dockerfile unchecked"; fi
 
 types: $(VENV)/.dev

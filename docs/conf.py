@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import re
 import sys
@@ -46,6 +47,7 @@ def setup(app: Any) -> None:
     """Hook in the cards of tasks, and before napoleon what makes docstrings readable."""
     app.connect("source-read", with_cards)
     app.connect("source-read", with_gallery)
+    app.connect("source-read", with_recipes)
     app.connect("autodoc-process-docstring", readable, priority=400)
     app.connect("autodoc-process-signature", short)
 
@@ -61,6 +63,13 @@ def with_cards(app: Any, page: str, source: list[str]) -> None:
 def with_gallery(app: Any, page: str, source: list[str]) -> None:
     """The page of studies with a picture of each."""
     source[0] = source[0].replace("<!-- gallery -->", "\n".join(map(picture, STUDIES)))
+
+
+def with_recipes(app: Any, page: str, source: list[str]) -> None:
+    """The page of printed recipes with every one of them."""
+    if page == "recipes":
+        sys.path.append(str(Path(__file__).parents[1] / "tools"))
+        source[0] = source[0].replace("<!-- recipes -->", importlib.import_module("recipes_page").page())
 
 
 def picture(report: Path) -> str:

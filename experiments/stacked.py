@@ -1,6 +1,6 @@
 """Several seeds of one network stacked in one process, against the same networks one after the other.
 
-    python benchmarks/stacked.py [--seeds 4] [--rounds 12]
+    python experiments/stacked.py [--seeds 4] [--rounds 12]
 
 The weights of all seeds are stacked, and `torch.func.vmap` runs forward and backward of all networks at once;
 losses are computed network by network. Prints the largest difference between the losses, and the median ratio
