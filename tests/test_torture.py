@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import toys
+from engines import run_experiment
 from hostile import KINDS, PIECES, good, harmed
 from imports import bring
 from selfpretrain.api import Request, comparison, run_request
@@ -41,13 +42,12 @@ from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
-from selfpretrain.runner.run import run_experiment
+from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
 from selfpretrain.runner.status import verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines
-from selfpretrain.training import trainer
-from selfpretrain.training.run_dir import CHECKPOINT, RunDir
+from selfpretrain.training import train
 from torture import (
     REFUSALS,
     Outcome,
@@ -92,7 +92,7 @@ def swift() -> Iterator[None]:
         importlib.import_module(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(baselines, "baseline_scores", lambda task: {"chance": 0.5})
-        patch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
+        patch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
         patch.setattr(os, "fsync", lambda handle: None)  # no power is lost here
         yield
 

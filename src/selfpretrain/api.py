@@ -16,8 +16,9 @@ from .report.sequential import Looks, parse_seeds
 from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
 from .runner.looks import expected_seeds, reached
-from .runner.plan import Forecast, forecast, read_costs, write_costs
-from .runner.run import detach, run_experiment
+from .runner.plan import Forecast, Plan, forecast
+from .runner.run import StageQueue, begin, detach, finish
+from .runner.run_dir import RunDir
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
@@ -28,11 +29,12 @@ from .system.events import Event, emit, format_duration
 from .system.files import FORMAT
 from .tasks.base import Task
 from .training.cost import COUNTED, Planner
-from .training.run_dir import RunDir
 from .training.step import default_precision
 
 SHARES = "time-limits.json"
 """File in the runs folder: the share of the full training budget, by comparison and time limit."""
+LONG = 2048
+"""Length above which a forecast estimates FLOPs, since counting takes longer than a second."""
 SAFE = 0.8
 """Share of a time limit that training may use; the rest is for validation and testing."""
 Comparison = Compare | CompareOverTasks
@@ -76,11 +78,11 @@ class Request:
 
 
 @dataclass(frozen=True)
-class PlannedExperiment:
-    """The experiment of a request, and the planner that has planned its stages."""
+class PlannedRequest:
+    """A request, the plan of its stages, and the planner that has counted their costs."""
 
     request: Request
-    experiment: Experiment
+    plan: Plan
     planner: Planner
 
 
@@ -191,27 +193,22 @@ def comparison(
     return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
 
 
-def forecast_planner(workspace: Workspace, scale: Scale, stubs: bool = False) -> Planner:
-    """Return a planner for forecasts, which extrapolates FLOPs of long sequences; rough at the paper scale.
+def forecast_planner(scale: Scale, stubs: bool = False) -> Planner:
+    """Return a planner for forecasts, which counts no long sequences, and nothing at the paper scale.
 
     Args:
         stubs: prepare no data; plan with stubs where they are not prepared.
     """
-    return Planner("rough" if scale == "paper" else "fitted", stubs, read_costs(workspace))
+    return Planner(0 if scale == "paper" else LONG, stubs)
 
 
-def run_planner(workspace: Workspace) -> Planner:
-    """Return an exact planner that recalls costs of earlier runs, to find finished experiments fast."""
-    return Planner(recalled=read_costs(workspace))
-
-
-def plan_request(request: Request, planner: Planner) -> PlannedExperiment:
-    """Build the experiment of a request."""
-    return PlannedExperiment(request, request.experiment(planner), planner)
+def plan_request(request: Request, planner: Planner = COUNTED) -> PlannedRequest:
+    """Build the experiment of a request, and name its stages."""
+    return PlannedRequest(request, Plan.of(request.experiment(planner)), planner)
 
 
 def run_request(
-    request: Request, workspace: Workspace | None = None, planned: PlannedExperiment | None = None
+    request: Request, workspace: Workspace | None = None, planned: PlannedRequest | None = None
 ) -> ExperimentResults:
     """Train the stages that are not on disk yet, write the report, and return the results.
 
@@ -222,13 +219,16 @@ def run_request(
         Interrupted: when asked to stop; the same call resumes.
     """
     with run_context(workspace or _usual_workspace()) as here:
-        # Costs of earlier runs find a finished experiment in a moment. Estimated ones find none: the matched
-        # arm's budget is in FLOPs.
-        if planned is None or "estimated" in planned.planner.sources:
-            planned = plan_request(request, run_planner(here))
-        folder = reached(restore_kept(request, planned.experiment, here))
+        if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
+            planned = plan_request(request)
+        folder = reached(restore_bundled(request, planned.plan, here))
         if request.tune or request.only or not folder.is_current:
-            folder = _run(planned, here)
+            plan = planned.plan
+            if request.tune:
+                plan = Plan.of(tune(plan.experiment, request.study.space, here))
+            folder = begin(plan, here, request.kept)
+            StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
+            finish(folder)
         if request.results:
             folder.keep()
         return folder.results
@@ -241,9 +241,9 @@ def submit_request(request: Request, workspace: Workspace) -> str:
         SpecError: if tuning is requested, or the executor cannot run detached.
     """
     check_detached(request)
-    experiment = request.experiment()
-    restore_kept(request, experiment, workspace)
-    return detach(experiment, workspace, request.only, request.kept)
+    plan = plan_request(request).plan
+    restore_bundled(request, plan, workspace)
+    return detach(plan, workspace, request.only, request.kept)
 
 
 def check_detached(request: Request) -> None:
@@ -259,7 +259,7 @@ def check_detached(request: Request) -> None:
 
 
 def forecast_request(
-    planned: PlannedExperiment, workspace: Workspace, gpu: str = "", timed: bool = False
+    planned: PlannedRequest, workspace: Workspace, gpu: str = "", timed: bool = False
 ) -> Forecast:
     """Estimate the cost of a planned request; nothing is written.
 
@@ -268,15 +268,14 @@ def forecast_request(
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     request = planned.request
-    experiment = planned.experiment
-    kept = None if request.fresh else ExperimentFolder(experiment, workspace, request.kept).kept_stages
-    recipes = [cell.recipe for cell in experiment.select_cells(request.only)]
-    found = forecast(recipes, workspace, gpu, kept, timed, planned.planner)
+    experiment = planned.plan.experiment
+    folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.kept)
+    bundled = None if request.fresh else folder.kept_stages
+    how = (gpu, bundled, timed, planned.planner)
+    found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
     if experiment.looks is None:
         return found
-    first = [cell.recipe for cell in experiment.first_look]
-    least = forecast(first, workspace, gpu, kept, timed, planned.planner)
-    folder = ExperimentFolder(experiment, workspace, None if request.fresh else request.kept)
+    least = forecast(planned.plan, workspace, experiment.first_look, *how)
     notes = (
         f"{experiment.looks.last} seeds are the most; to the first look, at {experiment.looks.first} seeds: "
         f"{least.total}",
@@ -285,9 +284,9 @@ def forecast_request(
     return replace(found, notes=notes)
 
 
-def restore_kept(request: Request, experiment: Experiment, workspace: Workspace) -> ExperimentFolder:
-    """Return the folder of an experiment, with its kept stages restored unless the request is ``fresh``."""
-    folder = ExperimentFolder(experiment, workspace, request.kept)
+def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> ExperimentFolder:
+    """Return the folder of an experiment, its bundled stages restored unless the request is ``fresh``."""
+    folder = ExperimentFolder(plan, workspace, request.kept)
     if request.fresh:
         folder.forget()
     elif found := folder.restore():
@@ -314,29 +313,14 @@ def fit_to_time_limit(
     shares = folder.read_cache(SHARES)
     if key not in shares:
         empty = replace(workspace, runs=workspace.runs / "none")
-        recipes = [cell.recipe for cell in study.cells(planner)]
-        seconds = forecast(recipes, empty, timed=True, planner=planner).seconds
+        plan = Plan.of(study.experiment("small", planner=planner))
+        seconds = forecast(plan, empty, timed=True, planner=planner).seconds
         shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(seconds, 1e-3))}
         if not dry:
             RunDir.make(workspace.runs).write(SHARES, shares)
     share = shares[key]
     why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
     return study if share == 1 else study.scale_budget(share, why)
-
-
-def _run(planned: PlannedExperiment, workspace: Workspace) -> ExperimentFolder:
-    """Train the missing stages; budgets are counted by this process, not taken from earlier runs."""
-    request = planned.request
-    experiment = planned.experiment
-    if "recalled" in planned.planner.sources:
-        experiment = request.experiment()
-        restore_kept(request, experiment, workspace)
-    try:
-        if request.tune:
-            experiment = tune(experiment, request.study.space, workspace)
-        return run_experiment(experiment, workspace, request.only, request.kept)
-    finally:
-        write_costs(workspace)
 
 
 def _usual_workspace() -> Workspace:

@@ -1,5 +1,7 @@
 """Ensembles: networks that do not influence each other, and one answer of all of them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -19,8 +21,8 @@ from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
-from selfpretrain.training.run_dir import RunDir
-from selfpretrain.training.trainer import Trainer, TrainerInputs
+from selfpretrain.training.train import Data
+from selfpretrain.training.train import train as train_network
 
 TASK = toys.Majority()
 STAGE = Stage(
@@ -59,24 +61,23 @@ def test_a_member_trains_as_it_would_alone(tmp_path):
     together = build_network(recipe)
     starts = [{k: v.clone() for k, v in each.state_dict().items()} for each in together.networks()]
     assert not torch.equal(*(start["head.linear.weight"] for start in starts[:2]))
-    train(recipe, together, tmp_path / "together")
+    train(recipe, together)
     alone = Recipe(TASK, Model(Attention(2), 8, 1), (Stage(Classify(), *list(vars(STAGE).values())[1:]),))
-    for number, (start, member) in enumerate(zip(starts, together.networks(), strict=True)):
+    for start, member in zip(starts, together.networks(), strict=True):
         network = build_network(alone)
         network.load_state_dict(start)
-        train(alone, network, tmp_path / str(number))
+        train(alone, network)
         for name, weight in member.state_dict().items():
             assert torch.allclose(weight, network.state_dict()[name], atol=1e-6), name
             assert not torch.equal(weight, start[name]) or name == "embed.mask_token"
 
 
-def train(recipe, network, folder):
+def train(recipe, network):
     data = training_data(recipe)
     for each in network.networks():
         each.embed.mask_token.requires_grad_(False)
-    stage = recipe.last.__class__(**vars(recipe.last) | {"select": "last"})
-    recipe = Recipe(recipe.task, recipe.model, (stage,))
-    Trainer(TrainerInputs(recipe, network, data, data, 5), RunDir.make(folder), lambda: False).run()
+    stage = replace(recipe.last, select="last")
+    train_network(replace(stage, budget=Budget(steps=5)), network, Data(TASK.form, data, data))
 
 
 def test_scores_are_those_of_the_one_answer():

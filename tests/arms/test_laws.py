@@ -17,7 +17,7 @@ from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, first_line, name_of, names
 from selfpretrain.report.results import read_stage
-from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.plan import plan_recipes
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.arms.base import Arm, contrasts_of, resolve_arms
@@ -137,7 +137,7 @@ def test_test_split_is_read_once(name, tmp_path, monkeypatch):
     arms = arms_of("unequal", steps=6)
     recipe = ARMS[name]().recipe(TASKS["unequal"], arms)
     workspace = Workspace(tmp_path, quiet=True)
-    assert [job.tested for job in jobs([recipe], workspace)] == [False] * (len(recipe.stages) - 1) + [True]
+    assert [stage.tested for stage in plan_recipes([recipe])] == [False] * (len(recipe.stages) - 1) + [True]
     read.clear()
     folder = run(recipe, workspace)
     assert read.count("test") == 1

@@ -40,7 +40,7 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
         return Forecast([], "", 3600.0)
 
     monkeypatch.setattr(api, "forecast", takes_an_hour)
-    planner = api.forecast_planner(workspace, "small")
+    planner = api.forecast_planner("small")
     dry = api.fit_to_time_limit(1800.0, study, workspace, planner, dry=True)
     assert not list(tmp_path.iterdir())
     short = api.fit_to_time_limit(1800.0, study, workspace, planner)
@@ -101,7 +101,7 @@ def test_compare_builds_its_experiment_and_reads_its_folder_once(tmp_path, monke
 
 def test_what_is_planned_with_a_stub_is_not_run(tmp_path, monkeypatch):
     monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
-    planner = Planner("fitted", stubs=True)
+    planner = Planner(stubs=True)
     study = api.comparison("text", ("s4d",), "masked", 1, "small", {}, planner)
     with pytest.raises(SpecError, match="planned with a stub of its data"):
         run_recipes([next(study.cells(planner)).recipe], Workspace(tmp_path / "runs", quiet=True))

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,7 @@ from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.registry import SHELVES, names
-from selfpretrain.runner.plan import jobs
-from selfpretrain.runner.workspace import Workspace
+from selfpretrain.runner.plan import plan_recipes
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds", "1", "--dry-run"]
 
@@ -120,7 +118,7 @@ def test_everything_on_a_shelf_can_be_described(shelf, capsys):
 
 def test_stages_have_names_that_people_read():
     study = comparison(toys.Majority(), ("gru",), None, 2, "smoke", {})
-    titles = [job.title for job in jobs([cell.recipe for cell in study.cells()], Workspace(Path("runs")))]
+    titles = [stage.title for stage in plan_recipes(cell.recipe for cell in study.cells())]
     assert "majority, gru, causal > classify, seed 1" in titles
 
 

@@ -21,18 +21,18 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, name_of, names
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.run_dir import RunDir
-from selfpretrain.training.trainer import Trainer
+from selfpretrain.training.train import _Trainer
 
 
 @pytest.fixture
 def steps(monkeypatch):
     """Waits of every step but the first of a stage, which may lay out patterns."""
-    waits, plain = [], Trainer._step
+    waits, plain = [], _Trainer._step
 
     def step(self):
         first = not waits or waits[-1][0] is not self
@@ -40,7 +40,7 @@ def steps(monkeypatch):
             plain(self)
         waits.append((self, {} if first else dict(found.waits)))
 
-    monkeypatch.setattr(Trainer, "_step", step)
+    monkeypatch.setattr(_Trainer, "_step", step)
     return waits
 
 
@@ -86,7 +86,7 @@ def test_stages_of_every_objective_end_and_wait_for_nothing(name, steps, tmp_pat
 
 @pytest.mark.parametrize("mixer", ["attention", "s4"])
 def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_path, monkeypatch):
-    made, step = recipe(Masked(), mixer), Trainer._step
+    made, step = recipe(Masked(), mixer), _Trainer._step
 
     def interrupted(self):
         step(self)
@@ -94,7 +94,7 @@ def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_pa
             os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_step", interrupted)
+        patch.setattr(_Trainer, "_step", interrupted)
         for _ in range(2):
             with pytest.raises(Interrupted):
                 trained(made, tmp_path / "cut")

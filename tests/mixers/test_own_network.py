@@ -14,6 +14,7 @@ from torch import nn
 import own_networks
 import selfpretrain as spt
 import toys
+from engines import run_experiment
 from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.config import from_dict, to_dict
@@ -23,10 +24,9 @@ from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
 from selfpretrain.runner.provenance import describe
-from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training import trainer
+from selfpretrain.training import train
 from selfpretrain.training.mixer_checks import check, check_recipes
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import (
@@ -149,7 +149,7 @@ def test_fit_says_in_one_line_why_a_network_cannot_be_trained(name, said, scale)
 
 
 def test_tied_weights_are_trained_resumed_saved_and_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(train, "CHECKPOINT_SECONDS", 0.0)
     tied = replace(recipe(own("Tied")), task=toys.Majority())
     undisturbed = run(tied, Workspace(tmp_path / "undisturbed"))
     with pytest.raises(Interrupted):

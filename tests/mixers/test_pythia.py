@@ -16,9 +16,9 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common import hf_model
 from selfpretrain.mixers.pythia import Pythia
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.training.mixer_checks import check
 from selfpretrain.training.model import Model
-from selfpretrain.training.run_dir import RunDir
 
 transformers = pytest.importorskip("transformers")
 

@@ -25,11 +25,11 @@ from selfpretrain.mixers.mlstm import MLSTM
 from selfpretrain.mixers.rg_lru import RGLRU
 from selfpretrain.mixers.rwkv4 import RWKV4
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.run_dir import RunDir
 
 transformers = pytest.importorskip("transformers")
 

@@ -17,11 +17,11 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.training import cost
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.run_dir import RunDir
 
 SMALL = WaveGAN(channels=2, stages=2)
 

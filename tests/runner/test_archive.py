@@ -15,9 +15,9 @@ from selfpretrain.report.integrity import read_predictions
 from selfpretrain.report.results import read_stage
 from selfpretrain.runner import archive
 from selfpretrain.runner.archive import Archive
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.studies.base import SHIPPED
 from selfpretrain.system.files import FORMAT
-from selfpretrain.training.run_dir import RunDir
 
 RECIPE = {"a": 1}
 

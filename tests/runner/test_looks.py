@@ -6,18 +6,17 @@ from dataclasses import replace
 import pytest
 
 import toys
-from engines import trained
+from engines import run_experiment, trained
 from selfpretrain import api
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.report import analysis
 from selfpretrain.report.sequential import Looks
-from selfpretrain.runner import looks, run
+from selfpretrain.runner import looks
 from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.common.table_study import due_runs, mean_score
 from selfpretrain.system.events import listen
-from selfpretrain.training.recipe import fingerprint
 
 LOOKS = Looks(2, 4)
 FAKE = {"linear": (0.3001, 0.3), "s4d": (0.3, -0.3)}
@@ -83,8 +82,10 @@ def test_what_is_decided_gets_no_further_seeds(done):
     assert json.loads((results.folder / "study.json").read_text())["looks"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
     assert "2 of at most 4" in page and "4 of at most 4" in page and "2 to 4 of at most 4 seeds" in page
-    fixed = replace(request(), looks=None).experiment()
-    assert fixed.folder != request().experiment().folder == results.folder.name
+    fixed, looked = (
+        api.plan_request(each).plan.experiment for each in (replace(request(), looks=None), request())
+    )
+    assert fixed.folder != looked.folder == results.folder.name
 
 
 def test_the_same_command_trains_nothing_and_changes_nothing(done, monkeypatch):
@@ -102,7 +103,7 @@ def test_a_run_that_was_stopped_in_a_look_ends_as_one_that_was_not(stops, done, 
     asked = iter(range(10**9))
     with pytest.raises(Interrupted):
         here = workspace(tmp_path / "runs", stop=lambda: next(asked) >= stops)
-        run.run_experiment(request().experiment(), here)
+        run_experiment(request().experiment(), here)
     found = run_request(request(), workspace(tmp_path / "runs"))
     assert found.folder.name == results.folder.name
     assert scores(found) == scores(results)
@@ -125,7 +126,7 @@ def test_a_dry_run_says_how_many_seeds_a_gain_takes(done, tmp_path):
 
     def notes(folder):
         here = workspace(folder)
-        return api.forecast_request(api.plan_request(request(), api.run_planner(here)), here).notes
+        return api.forecast_request(api.plan_request(request()), here).notes
 
     assert "4 seeds are the most; to the first look, at 2 seeds" in notes(tmp_path)[0]
     assert "which no results of these arms show" in notes(tmp_path)[1]
@@ -144,12 +145,13 @@ def test_what_cannot_be_decided_by_looks_is_refused(tmp_path):
 def test_curves_are_means_over_the_seeds_that_were_due(done):
     results, _ = done
     here = workspace(results.folder.parent)
-    experiment = api.plan_request(request(), api.run_planner(here)).experiment
-    folder = looks.reached(ExperimentFolder(experiment, here))
-    recipes = frozenset(fingerprint(cell.recipe) for cell in folder.experiment.cells)
-    finished = InFolders(here, recipes)
+    plan = api.plan_request(request()).plan
+    folder = looks.reached(ExperimentFolder(plan, here))
+    finished = InFolders(here, frozenset(cell.stages[-1] for cell in folder.experiment.cells))
     for row, seeds in (("linear", 2), ("s4d", 4)):
-        recipe = next(cell.recipe for cell in experiment.cells if (cell.row, cell.column) == (row, "SPT"))
+        recipe = next(
+            cell.recipe for cell in plan.experiment.cells if (cell.row, cell.column) == (row, "SPT")
+        )
         assert [run.seed for run in due_runs(finished, recipe, 4)] == list(range(seeds))
         assert 0 <= mean_score(finished, recipe, 4) <= 100
     assert len(due_runs(InFolders(here), recipe, 4)) == 4

@@ -16,12 +16,12 @@ from engines import COMPARE, at_work, check_study, numbers, recipes, table
 from processes import environment
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted
-from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.plan import plan_recipes
 from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import RemoteStage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training import code_hash
-from selfpretrain.training.run_dir import RunDir
 from toys import Majority
 
 PORT = 6391
@@ -139,7 +139,7 @@ def test_a_study_over_two_nodes_is_that_of_one_process(cluster, tmp_path):
 @pytest.fixture
 def job(tmp_path):
     workspace = Workspace(tmp_path, quiet=True)
-    return jobs([recipes(4, Majority())[0]], workspace)[0], workspace
+    return plan_recipes([recipes(4, Majority())[0]])[0], workspace
 
 
 def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch):
@@ -148,10 +148,10 @@ def test_a_stage_that_would_be_another_there_gives_no_result(job, monkeypatch):
     how, reason = planned.run()
     assert how == "failed"
     assert "toys.py is another file here than where it was planned" in reason
-    assert not workspace.stage_dir(job[0].name).finished
+    assert not workspace.folder(job[0].id).finished
 
 
 def test_a_stage_elsewhere_stops_when_asked(job):
     assert RemoteStage.of(*job).run(lambda: True)[0] == "stopped"
-    assert job[1].stage_dir(job[0].name).attempts[0].has("checkpoint.safetensors")
+    assert job[1].folder(job[0].id).attempts[0].has("checkpoint.safetensors")
     assert RemoteStage.of(*job).run() == ("done", "")

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import toys
-from engines import trained
+from engines import run_experiment, trained
 from processes import environment
-from selfpretrain.api import Request, comparison, run_planner, run_request
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
@@ -21,8 +20,9 @@ from selfpretrain.report.integrity import read_predictions
 from selfpretrain.runner import tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
-from selfpretrain.runner.plan import Job, jobs, pending_jobs, read_costs, write_costs
-from selfpretrain.runner.run import JobQueue, _executor_name, run_experiment, run_recipes
+from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
+from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
+from selfpretrain.runner.run_dir import WEIGHTS
 from selfpretrain.runner.stage import run as run_stage_by_stage
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -30,10 +30,8 @@ from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
-from selfpretrain.training import cost
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.training.run_dir import WEIGHTS, RunDir
 
 
 @pytest.fixture(autouse=True)
@@ -81,11 +79,11 @@ def test_cells_are_chosen_by_row_and_column(experiment):
 
 
 def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_path, monkeypatch):
-    here = ExperimentFolder(experiment, done, tmp_path / "results")
+    here = ExperimentFolder(Plan.of(experiment), done, tmp_path / "results")
     count = here.keep()
-    assert count == len(jobs(recipes(experiment), done))
+    assert count == len(plan_recipes(recipes(experiment)))
     elsewhere = quiet(tmp_path / "elsewhere")
-    there = ExperimentFolder(experiment, elsewhere, tmp_path / "results")
+    there = ExperimentFolder(Plan.of(experiment), elsewhere, tmp_path / "results")
     assert there.restore() == count
     names = trained(monkeypatch)
     run_experiment(experiment, elsewhere)
@@ -105,16 +103,16 @@ def test_how_sure_answers_are_is_kept_with_them(experiment, done):
 
 def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace):
     cell = next(c for c in experiment.cells if c.column == "everything")
-    todo = jobs([cell.recipe], workspace)
+    todo = plan_recipes([cell.recipe])
     run_recipes([cell.recipe], workspace)
-    assert pending_jobs(todo, workspace) == []
+    assert missing_stages(todo, workspace) == []
     pretraining = workspace.stage(cell.recipe.upto(0))
     pretraining.drop(WEIGHTS)  # as if it came from kept results
-    assert pending_jobs(todo, workspace) == []
+    assert missing_stages(todo, workspace) == []
     more = [c.recipe for c in experiment.cells if c.row == cell.row]
-    assert todo[0].name in {job.name for job in pending_jobs(jobs(more, workspace), workspace)}
+    assert todo[0].id in {job.id for job in missing_stages(plan_recipes(more), workspace)}
     run_recipes(more, workspace)
-    assert pending_jobs(jobs(more, workspace), workspace) == []
+    assert missing_stages(plan_recipes(more), workspace) == []
     assert pretraining.has(WEIGHTS)
 
 
@@ -163,7 +161,7 @@ def test_seeds_can_be_counted_from_another_one():
 def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     """And it follows a result that changed, as the page does: trained again under its name."""
     experiment, kept = Kernels("smoke", 1).experiment("smoke"), tmp_path / "results"
-    here = ExperimentFolder(experiment, workspace, kept)
+    here = ExperimentFolder(Plan.of(experiment), workspace, kept)
     run_experiment(experiment, workspace)
     measured = here.measures()
     assert measured and {m.series[1].label for m in measured} == {"SPT"}
@@ -171,7 +169,7 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     there = replace(here, workspace=quiet(tmp_path / "elsewhere"))
     there.restore()
     assert there.measures() == measured
-    other = replace(there, experiment=Kernels("smoke", 2).experiment("smoke"))
+    other = replace(there, plan=Plan.of(Kernels("smoke", 2).experiment("smoke")))
     other.restore()
     assert other.measures() == []  # of other cells
     assert here.is_current
@@ -200,14 +198,14 @@ def test_distance_of_attention_to_all_alike_is_the_mean_distance(causal):
 
 
 def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspace, tmp_path):
-    here = ExperimentFolder(experiment, workspace, tmp_path / "results")
+    here = ExperimentFolder(Plan.of(experiment), workspace, tmp_path / "results")
     assert not here.is_current
     shutil.copytree(done.runs, workspace.runs, dirs_exist_ok=True)
     assert here.is_current
     here.kept.mkdir()
     (here.kept / "coser-table-4.smoke.md").write_text("Less than hoped.")
     assert not here.is_current
-    here.plan()
+    here.write_plan()
     here.finish()
     assert here.is_current
     assert "Less than hoped." in (here.path / "report.md").read_text()
@@ -215,53 +213,19 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert not here.is_current
 
 
-def test_costs_of_earlier_runs_find_what_has_finished(experiment, workspace, monkeypatch):
-    recipe = experiment.cells[0].recipe
-    monkeypatch.setattr(cost.COUNTED, "plans", {})
-    plan = cost.plan(recipe)
-    write_costs(workspace)
-    monkeypatch.setattr(cost.COUNTED, "plans", {})
-    monkeypatch.setattr(cost, "_count_step", None)
-    assert run_planner(workspace).plan(recipe) == plan
-    assert not cost.COUNTED.plans
-    folder = RunDir(workspace.runs)
-    for change in ({"by": ["0.0.0", torch.__version__]}, {"plans": 3}, {"plans": {"a": {"steps": 7}}}):
-        folder.write("costs.json", folder.read("costs.json") | change)
-        assert not read_costs(workspace)
-    (workspace.runs / "costs.json").write_text("")
-    assert not read_costs(workspace)
-
-
-def test_no_budget_comes_from_what_is_remembered(tmp_path, monkeypatch):
-    """Whatever stands in costs.json, it changes neither how long a stage trains nor its matched arm."""
-    workspace = Workspace(tmp_path / "runs", quiet=True)
-    request = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
-    first = run_request(request, workspace).to_rows()
-    folder = RunDir(workspace.runs)
-    kept = folder.read("costs.json")
-    for plan in kept["plans"].values():
-        plan |= {"steps": 7, "flops_per_step": 1e3}
-    folder.write("costs.json", kept)
-    for row in first[:2]:
-        (workspace.runs / row["stage"] / "result.json").unlink()
-    monkeypatch.setattr(cost.COUNTED, "plans", {})
-    again = run_request(request, workspace).to_rows()
-    assert [row | {"seconds": 0} for row in again] == [row | {"seconds": 0} for row in first]
-
-
 def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp_path):
     """And whoever waits for it ends when asked to."""
     workspace = quiet(tmp_path / "runs")
-    todo = jobs(recipes(experiment), workspace)
-    first, others = todo[0], [job for job in todo[1:] if job.after != todo[0].name]
+    todo = plan_recipes(recipes(experiment))
+    first, others = todo[0], [job for job in todo[1:] if job.parent != todo[0].id]
     assert others
-    done = lambda: all(workspace.stage_dir(job.name).finished for job in others)  # noqa: E731
-    with workspace.stage_dir(first.name).exclusive():
-        assert workspace.stage_dir(first.name).is_running
+    done = lambda: all(workspace.folder(job.id).finished for job in others)  # noqa: E731
+    with workspace.folder(first.id).exclusive():
+        assert workspace.folder(first.id).is_running
         with pytest.raises(Interrupted, match="resumes from here"):
             run_recipes([job.recipe for job in todo], replace(workspace, stop=done))
-    assert done() and not workspace.stage_dir(first.name).finished
-    assert not workspace.stage_dir(first.name).is_running
+    assert done() and not workspace.folder(first.id).finished
+    assert not workspace.folder(first.id).is_running
 
 
 class Scripted(Executor):
@@ -274,18 +238,18 @@ class Scripted(Executor):
 
     def start(self, job):
         assert len(self.running) < self.slots
-        self.started.append(job.name)
+        self.started.append(job.id)
         self.running.append(job)
 
     def poll(self, timeout):
         done, self.running = self.running[:1], self.running[1:]
-        return [Ended(job, how := self.ends.get(job.name, ["done"]).pop(0), self.error(how)) for job in done]
+        return [Ended(job, how := self.ends.get(job.id, ["done"]).pop(0), self.error(how)) for job in done]
 
     def error(self, how):
         return {"failed": SelfPretrainError("broken"), "lost": SelfPretrainError("killed")}.get(how)
 
     def stop(self):
-        self.ends = {job.name: ["stopped"] for job in self.running}
+        self.ends = {job.id: ["stopped"] for job in self.running}
 
     def close(self):
         self.closed = True
@@ -296,7 +260,7 @@ def chain(*names):
     model = Model(Attention(heads=2), width=8, depth=1)
     recipe = Recipe(toys.Majority(), model, (Stage(Classify(), Budget(steps=1)),))
     parts = [name.partition("<") for name in names]
-    return [Job(recipe, name, after or None, tested=True, starts=False) for name, _, after in parts]
+    return [PlannedStage(name, recipe, after or None, tested=True) for name, _, after in parts]
 
 
 def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):
@@ -315,7 +279,7 @@ def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):
 
 def test_a_stage_waits_for_the_one_it_starts_from():
     executor = Scripted({})
-    JobQueue(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
+    StageQueue(chain("a", "b<a", "c", "d<elsewhere"), executor, never).run()
     assert executor.started == ["a", "c", "b", "d"] and executor.closed
 
 
@@ -334,32 +298,32 @@ def test_what_would_hold_up_the_end_comes_first():
     jobs = chain("a", "b", "c", "first", "then<first", "d")
     costs = {"a": 1.0, "b": 1.0, "c": 1.0, "first": 1.0, "then": 3.0, "d": 1.0}
     executor = Scripted({})  # two at once: a chain of half of all that is left takes as long as the rest
-    JobQueue(jobs, executor, never, costs=costs).run()
+    StageQueue(jobs, executor, never, costs=costs).run()
     assert executor.started == ["first", "a", "b", "then", "c", "d"]
     executor = Scripted({})
-    JobQueue(jobs, executor, never, costs=costs | {"then": 1.0}).run()
+    StageQueue(jobs, executor, never, costs=costs | {"then": 1.0}).run()
     assert executor.started == ["a", "b", "c", "first", "d", "then"]
 
 
 def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     executor, heard = Scripted({"a": ["lost", "lost", "done"]}), []
     with listen(heard.append):
-        JobQueue(chain("a", "b<a"), executor, never).run()
+        StageQueue(chain("a", "b<a"), executor, never).run()
     assert executor.started == ["a", "a", "a", "b"]
     assert [e.numbers["attempts"] for e in heard if e.kind == "lost"] == [1, 2]
     executor = Scripted({"a": ["lost", "lost", "lost"]})
     with pytest.raises(SelfPretrainError, match="killed"):
-        JobQueue(chain("a", "b<a"), executor, never).run()
+        StageQueue(chain("a", "b<a"), executor, never).run()
     executor = Scripted({"a": ["failed"]})
     with pytest.raises(SelfPretrainError, match="broken"):
-        JobQueue(chain("a", "c", "b<a", "d"), executor, never).run()
+        StageQueue(chain("a", "c", "b<a", "d"), executor, never).run()
     assert executor.started == ["a", "c"] and executor.closed
 
 
 def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
     executor, asked = Scripted({}), iter([False, True, True, True, True])
     with pytest.raises(Interrupted, match="resumes from here"):
-        JobQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
+        StageQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
     assert executor.started == ["a", "b", "c"] and executor.closed
 
 

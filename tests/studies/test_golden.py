@@ -12,7 +12,7 @@ import pytest
 
 from selfpretrain import registry
 from selfpretrain.data.paths import folders
-from selfpretrain.runner.plan import jobs
+from selfpretrain.runner.plan import plan_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 from selfpretrain.training import cost
@@ -53,7 +53,7 @@ def planned(name):
     kind = registry.find("studies", name)
     cells = list(kind.at_scale("small", kind.kept_seeds).cells())
     recipes = [cell.recipe for cell in cells]
-    return cells, {job.name for job in jobs(recipes, RUNS)}
+    return cells, {stage.id for stage in plan_recipes(recipes)}
 
 
 def lines(name):

@@ -41,7 +41,7 @@ STUDIES = [
     for name in registry.names("studies")
     if name not in UNPRINTED
 ]
-PLANNER = Planner("rough", stubs=True)
+PLANNER = Planner(0, stubs=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -79,7 +79,7 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
-    planner = Planner("rough", stubs=True)  # its plans are of a network that is none
+    planner = Planner(0, stubs=True)  # its plans are of a network that is none
     monkeypatch.setattr(
         cost, "_network_without_weights", lambda recipe: toys.Leak(1)
     )  # steps do not depend on it

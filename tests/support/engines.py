@@ -9,7 +9,8 @@ from dataclasses import replace
 from selfpretrain.cli import app
 from selfpretrain.registry import resolve
 from selfpretrain.runner import run
-from selfpretrain.runner.run import JobQueue
+from selfpretrain.runner.plan import Plan
+from selfpretrain.runner.run import StageQueue
 from selfpretrain.studies.compare import build_comparison
 
 COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
@@ -77,10 +78,18 @@ def trained(monkeypatch):
     """Counts the stages that are really trained from now on."""
     names = []
 
-    class Counted(JobQueue):
+    class Counted(StageQueue):
         def run(self):
-            names.extend(job.name for job in self.waiting)
+            names.extend(stage.id for stage in self.waiting)
             super().run()
 
-    monkeypatch.setattr(run, "JobQueue", Counted)
+    monkeypatch.setattr(run, "StageQueue", Counted)
     return names
+
+
+def run_experiment(experiment, workspace, only=None):
+    """Run an experiment as a command does, and return its folder."""
+    folder = run.begin(Plan.of(experiment), workspace)
+    run.StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(only)), workspace).run()
+    run.finish(folder)
+    return folder

@@ -11,7 +11,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import Recipe
 
-ROUGH = Planner("rough")
+ROUGH = Planner(0)
 """Of tests in which it does not matter how long matched arms are."""
 NETWORKS: dict[object, nn.Module] = {}
 
@@ -21,7 +21,7 @@ def stubbed(data: Path) -> Iterator[Planner]:
     """Form and sizes of the papers' tasks, in an empty folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPT_DATA", str(data))
-        yield Planner("rough", stubs=True)
+        yield Planner(0, stubs=True)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import toys
 from selfpretrain.runner import stage as runner
+from selfpretrain.runner.run_dir import LOG, RunDir
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training import step, trainer
 from selfpretrain.training.recipe import Recipe, build_network
-from selfpretrain.training.run_dir import LOG, RunDir
 
 HASHED = ("data", "batches", "masks", "draws", "shapes", "rates")
 

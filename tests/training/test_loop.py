@@ -20,16 +20,16 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system import distributed
 from selfpretrain.system.events import listen
 from selfpretrain.training import evaluate as evaluation
-from selfpretrain.training import trainer
+from selfpretrain.training import train as trainer
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.run_dir import RunDir
 
 SPT = Recipe(
     toys.Majority(),
@@ -112,10 +112,10 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(5)))
     (attempt,) = stage.attempts
-    kept = (attempt.path / trainer.CHECKPOINT).read_bytes()
+    kept = (attempt.path / CHECKPOINT).read_bytes()
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(4)))
-    (attempt.path / trainer.CHECKPOINT).write_bytes(kept)
+    (attempt.path / CHECKPOINT).write_bytes(kept)
     assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
     assert lines(stage.path) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
 
@@ -145,23 +145,23 @@ def test_an_attempt_that_was_taken_over_is_waited_for(tmp_path):
 
 
 def lose_a_tensor(folder, tensors, state):
-    folder.save(trainer.CHECKPOINT, {k: v for k, v in tensors.items() if k != "running"}, state)
+    folder.save(CHECKPOINT, {k: v for k, v in tensors.items() if k != "running"}, state)
 
 
 def lose_a_field(folder, tensors, state):
-    folder.save(trainer.CHECKPOINT, tensors, state | {"another": 1})
+    folder.save(CHECKPOINT, tensors, state | {"another": 1})
 
 
 def reshape(folder, tensors, state):
-    folder.save(trainer.CHECKPOINT, {k: v[None] for k, v in tensors.items()}, state)
+    folder.save(CHECKPOINT, {k: v[None] for k, v in tensors.items()}, state)
 
 
 def of_another_stage(folder, tensors, state):
-    folder.save(trainer.CHECKPOINT, tensors, state | {"stage": "toys-attention-causal-0123456789"})
+    folder.save(CHECKPOINT, tensors, state | {"stage": "toys-attention-causal-0123456789"})
 
 
 def cut_off(folder, tensors, state):
-    path = folder.path / trainer.CHECKPOINT
+    path = folder.path / CHECKPOINT
     path.write_bytes(path.read_bytes()[:-100])
 
 
@@ -180,12 +180,12 @@ def test_no_stage_goes_on_from_what_it_did_not_leave(tmp_path):
         here = Workspace(tmp_path / harm.__name__)
         shutil.copytree(tmp_path / "left", here.runs)
         (folder,) = here.stage(recipe).attempts
-        harm(folder, *folder.load(trainer.CHECKPOINT))
+        harm(folder, *folder.load(CHECKPOINT))
         said = r"is damaged.*delete this one file, checkpoint\.safetensors"
         with pytest.raises(StoreError, match=said) as caught:
             run(recipe, here)
         assert len(str(caught.value).splitlines()) == 1, harm
-    folder.drop(trainer.CHECKPOINT)
+    folder.drop(CHECKPOINT)
     run(recipe, here)
 
 

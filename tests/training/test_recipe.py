@@ -233,7 +233,7 @@ def schema() -> jsonschema.Draft202012Validator:
 
 
 def planned(study: str) -> list[Any]:
-    cells = registry.find("studies", study).at_scale("smoke", 1).cells(Planner("rough"))
+    cells = registry.find("studies", study).at_scale("smoke", 1).cells(Planner(0))
     return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
 
 

@@ -20,11 +20,11 @@ from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.run_dir import RunDir
 from selfpretrain.training.step import default_precision, precision_context, prepare
 from steps import MIXERS, TOKENS, apart, asked, data, gradients, statistics
 

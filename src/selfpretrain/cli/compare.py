@@ -69,7 +69,7 @@ def compare(
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = api.resolve_settings(flags.assignments(settings), workspace)
-    forecaster = api.forecast_planner(workspace, chosen_scale, stubs=run.dry_run)
+    forecaster = api.forecast_planner(chosen_scale, stubs=run.dry_run)
     planner = forecaster if run.dry_run else COUNTED
     with nullcontext() if run.dry_run else show_progress(run.quiet):  # building the study may prepare data
         tasks = _tasks(task, group_folds)

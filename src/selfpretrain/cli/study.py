@@ -17,8 +17,7 @@ from .printing import content_of, print_json, say_look, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..api import PlannedExperiment
-    from ..runner.workspace import Workspace
+    from ..api import PlannedRequest
     from .printing import Outcome
 
 app = typer.Typer()
@@ -59,6 +58,7 @@ def study(
     """Run a study, or all of them, and report the results next to the numbers of the paper."""
     from .. import api
     from ..report.sequential import parse_seeds
+    from ..training.cost import COUNTED
 
     most, looks = parse_seeds(seeds)
     workspace = run.workspace()
@@ -69,18 +69,18 @@ def study(
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
-    forecaster = api.forecast_planner(workspace, chosen_scale, stubs=True)
+    forecaster = api.forecast_planner(chosen_scale, stubs=True)
 
-    def plan(each: str) -> api.PlannedExperiment:
+    def plan(each: str) -> api.PlannedRequest:
         wanted = api.find_study(each, chosen_scale, most, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
         request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, looks)
         if run.detach:
             api.check_detached(request)
-        return api.plan_request(request, forecaster if run.dry_run else api.run_planner(workspace))
+        return api.plan_request(request, forecaster if run.dry_run else COUNTED)
 
-    def carry_out(planned: api.PlannedExperiment) -> "Outcome":
+    def carry_out(planned: api.PlannedRequest) -> "Outcome":
         with listen(_say_restored), nullcontext() if run.quiet else listen(say_look):
             if run.dry_run:
                 return api.forecast_request(planned, workspace, gpu, run.measure)
@@ -89,16 +89,15 @@ def study(
             return api.run_request(planned.request, workspace, planned)
 
     if name == "all":
-        _every(plan, carry_out, workspace, run.as_json)
+        _every(plan, carry_out, run.as_json)
     else:
         outcome = carry_out(plan(name))
         print_json(content_of(outcome)) if run.as_json else show(outcome)
 
 
 def _every(
-    plan: "Callable[[str], PlannedExperiment]",
-    carry_out: "Callable[[PlannedExperiment], Outcome]",
-    workspace: "Workspace",
+    plan: "Callable[[str], PlannedRequest]",
+    carry_out: "Callable[[PlannedRequest], Outcome]",
     json: bool,
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
@@ -119,9 +118,8 @@ def _every(
             found[each] = content_of(outcome)
         else:
             show(outcome)
-        recipes = [cell.recipe for cell in planned.experiment.cells]
-        requested += sum(len(recipe.stages) for recipe in recipes)
-        different |= {workspace.stage(part).name for recipe in recipes for part in recipe.prefixes()}
+        requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
+        different |= planned.plan.stages.keys()
     console.print(f"{requested:,} stages requested by all studies, {len(different):,} different ones")
     if json:
         print_json({"asked": requested, "different": len(different), "studies": found})

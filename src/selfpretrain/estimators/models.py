@@ -25,11 +25,11 @@ from ..objectives.classify import Classify
 from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
 from ..report.results import read_record
+from ..runner.run_dir import RESULT, WEIGHTS, RunDir
 from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task, load_task
 from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
-from ..training.run_dir import RESULT, WEIGHTS, RunDir
 from . import persistence
 from .base import SequenceEstimator
 from .in_memory import offsets_of, refuse_missing, refuse_unlabelled

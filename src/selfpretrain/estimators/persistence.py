@@ -31,6 +31,7 @@ from ..data.spec import SequenceSpec, Signal, Values
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
+from ..runner.run_dir import WEIGHTS, RunDir
 from ..runner.workspace import Workspace
 from ..system.files import (
     FORMAT,
@@ -45,7 +46,6 @@ from ..tasks.simple.checks import check_columns, check_tensors
 from ..training import checkpoint
 from ..training.model import Model, Network
 from ..training.recipe import Recipe
-from ..training.run_dir import WEIGHTS, RunDir
 from .card import card
 from .inputs import Alphabet
 from .predictor import ESTIMATORS, PRETRAINER, Predictor

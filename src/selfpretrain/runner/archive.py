@@ -29,7 +29,7 @@ from ..system.files import (
     write_bytes,
     write_text,
 )
-from ..training.run_dir import LOG, PREDICTIONS, RunDir
+from .run_dir import LOG, PREDICTIONS, RunDir
 
 FILES = ("recipe.json", "result.json", "environment.json")
 RESTORED = "restored.json"

@@ -13,7 +13,7 @@ from ..report.sequential import Looks
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
-from ..training.recipe import Recipe, fingerprint
+from ..training.recipe import Recipe
 
 SeedsDue = Mapping[tuple[int, str], int]
 """Number of seeds by number of the task and row."""
@@ -31,6 +31,7 @@ class Cell:
         None  # location of the paper's number: table, row and column of its CSV
     )
     fold: int = 0  # cross-validation fold; folds of a row, column and seed are pooled
+    stages: tuple[str, ...] = ()  # ids of its stages, which a plan sets
 
 
 class Finished(abc.ABC):
@@ -87,14 +88,14 @@ class Experiment:
 
     @property
     def folder(self) -> str:
-        """Name of the experiment's folder; unless ``lasting``, it ends with a hash of the cells.
+        """Name of a planned experiment's folder; unless ``lasting``, it ends with a hash of the cells.
 
         With looks, of the cells of the first look, so that the name does not depend on the results.
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
         cells = self.first_look
-        prints = "\n".join(f"{cell.row}|{cell.column}|{fingerprint(cell.recipe)}" for cell in cells)
+        prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
         if self.looks:
             prints += f"\n{self.looks}"
         tasks = dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells)

@@ -24,11 +24,11 @@ from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from ..training.model import Network
-from ..training.recipe import Recipe, build_network, fingerprint
-from ..training.run_dir import LOG, RESULT, WEIGHTS, RunDir
+from ..training.recipe import Recipe, build_network, stage_id
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
-from .plan import Job, jobs, pending_jobs
+from .plan import Plan, PlannedStage, missing_stages
+from .run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .workspace import Workspace
 
 STUDY = "study.json"
@@ -42,7 +42,7 @@ Manifest = dict[Split, list[str]]
 """The short hash of every example by split: evidence of what pretraining could and could not see."""
 
 
-Plan = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
+TaskCells = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
 """The contrasts and the cells of one task."""
 
 
@@ -54,9 +54,14 @@ class ExperimentFolder:
         kept: folder of kept results and of interpretations written by hand.
     """
 
-    experiment: Experiment
+    plan: Plan
     workspace: Workspace
     kept: Path | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment, whose cells know their stages."""
+        return self.plan.experiment
 
     @property
     def folder(self) -> RunDir:
@@ -81,7 +86,7 @@ class ExperimentFolder:
         """
         if self.archive is None:
             return 0
-        recipes = {job.name: to_dict(job.recipe) for job in self._jobs}
+        recipes = {stage: to_dict(planned.recipe) for stage, planned in self._planned.items()}
         n_restored, measures = self.archive.restore(self.stages(), recipes)
         if self._measures_file in measures and not self.folder.has(self._measures_file):
             # Otherwise some stages were trained here, with other weights than those measured.
@@ -112,7 +117,7 @@ class ExperimentFolder:
         measures = {self._measures_file: [asdict(one) for one in self.measures()]}
         return self.archive.keep(self.stages().values(), measures)
 
-    def plan(self, notes: Iterable[str] = ()) -> None:
+    def write_plan(self, notes: Iterable[str] = ()) -> None:
         """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in CACHES), self.path):
             if folder.is_dir():
@@ -142,11 +147,11 @@ class ExperimentFolder:
         if not self.folder.has(STUDY) or page.altered(self.path):
             return False
         record = results.read_record(self.path)
-        if record.stamp != self._stamp() or _plans(record.tasks) != self._plan():
+        if record.stamp != self._stamp() or _plans(record.tasks) != self._cells():
             return False
-        return not pending_jobs(self._jobs, self.workspace)
+        return not missing_stages(list(self._planned.values()), self.workspace)
 
-    def _plan(self) -> list[Plan]:
+    def _cells(self) -> list[TaskCells]:
         """Return the contrasts and cells of every task."""
         return [
             (self.experiment.contrasts_of(cells), tuple(map(self._cell, cells)))
@@ -154,12 +159,12 @@ class ExperimentFolder:
         ]
 
     def stages(self) -> dict[str, RunDir]:
-        """Return the folders of all stages by name."""
-        return {job.name: self.workspace.stage_dir(job.name) for job in self._jobs}
+        """Return the folders of all stages by id."""
+        return {stage: self.workspace.folder(stage) for stage in self._planned}
 
     @cached_property
-    def _jobs(self) -> list[Job]:
-        return jobs((cell.recipe for cell in self.experiment.cells), self.workspace)
+    def _planned(self) -> dict[str, PlannedStage]:
+        return {stage.id: stage for stage in self.plan.stages_of(self.experiment.cells)}
 
     def measures(self) -> list[Measure]:
         """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
@@ -174,8 +179,8 @@ class ExperimentFolder:
             return _measures(stored, path)
         try:
             experiment = self.experiment
-            recipes = frozenset(fingerprint(cell.recipe) for cell in experiment.cells)
-            measured = experiment.measure(InFolders(self.workspace, recipes if experiment.looks else None))
+            due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.looks else None
+            measured = experiment.measure(InFolders(self.workspace, due))
         except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(stored, path)
         if measured:
@@ -261,7 +266,7 @@ class ExperimentFolder:
         )
 
     def _cell(self, cell: Cell) -> CellRecord:
-        stages = (f"stages/{self.workspace.stage(prefix).name}" for prefix in cell.recipe.prefixes())
+        stages = (f"stages/{stage}" for stage in cell.stages)
         printed = PaperPlace(*cell.printed) if cell.printed else None
         return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed, cell.fold)
 
@@ -274,11 +279,11 @@ class InFolders(Finished):
     """The results of finished recipes, read from a workspace."""
 
     workspace: Workspace
-    due: frozenset[str] | None = None  # fingerprints of the recipes that looks asked for; None: all are due
+    due: frozenset[str] | None = None  # ids of the stages that looks asked for; None: all are due
 
     def is_due(self, recipe: Recipe) -> bool:
         """Return whether a recipe was run at all; False for seeds that no look asked for."""
-        return self.due is None or fingerprint(recipe) in self.due
+        return self.due is None or stage_id(recipe) in self.due
 
     def network(self, recipe: Recipe) -> Network:
         """Return the trained network in eval mode."""
@@ -297,7 +302,7 @@ class InFolders(Finished):
         return read_log(folder.path / LOG, result.get("files", {}))
 
 
-def _plans(tasks: Iterable[TaskRecord]) -> list[Plan]:
+def _plans(tasks: Iterable[TaskRecord]) -> list[TaskCells]:
     return [(task.contrasts, task.cells) for task in tasks]
 
 

@@ -21,7 +21,6 @@ from ..system.events import Event, emit
 from .experiment import Cell, SeedsDue
 from .experiment_dir import STUDY, ExperimentFolder, metric_of
 from .trackers.base import tracking
-from .workspace import Workspace
 
 GAINS = (0.02, 0.05, 0.1)
 """Gains of which a forecast says how many seeds they take."""
@@ -32,7 +31,7 @@ def reached(folder: ExperimentFolder) -> ExperimentFolder:
     if folder.experiment.looks is None or not folder.folder.has(STUDY):
         return folder
     record = folder.record() if distributed.is_main() else None
-    return replace(folder, experiment=folder.experiment.with_seeds(seeds_by_place(folder, record)))
+    return replace(folder, plan=folder.plan.with_seeds(seeds_by_place(folder, record)))
 
 
 def seeds_by_place(folder: ExperimentFolder, record: ExperimentRecord | None) -> SeedsDue:
@@ -83,8 +82,8 @@ def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
         treatment, control = folder.experiment.contrasts_of(cells)[0]
         metric = metric_of(cells[0].recipe.task.form)
         for row in dict.fromkeys(cell.row for cell in cells):
-            ours = _by_seed(cells, scores, row, treatment, folder.workspace)
-            theirs = _by_seed(cells, scores, row, control, folder.workspace)
+            ours = _by_seed(cells, scores, row, treatment)
+            theirs = _by_seed(cells, scores, row, control)
             gains = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
             if len(gains) < 2 or not np.isfinite(gains).all():
                 continue
@@ -111,20 +110,18 @@ def _known_scores(cells: Sequence[Cell], folder: ExperimentFolder) -> dict[str, 
     """Return the test scores of the cells that have finished or are kept, by the name of their last stage."""
     scores = dict(folder.archive.scores()) if folder.archive else {}
     for cell in cells:
-        stage = folder.workspace.stage(cell.recipe)
+        stage = folder.workspace.folder(cell.stages[-1])
         if stage.finished and "test" in (found := stage.read("result.json")["scores"]):
             scores[stage.name] = float(found["test"]["score"])
     return scores
 
 
-def _by_seed(
-    cells: Sequence[Cell], scores: Mapping[str, float], row: str, column: str, workspace: Workspace
-) -> dict[int, float]:
+def _by_seed(cells: Sequence[Cell], scores: Mapping[str, float], row: str, column: str) -> dict[int, float]:
     """Return the scores at a row and a column by seed, the mean over folds; seeds with all folds only."""
     found: dict[int, list[float | None]] = {}
     for cell in cells:
         if (cell.row, cell.column) == (row, column):
-            score = scores.get(workspace.stage(cell.recipe).name)
+            score = scores.get(cell.stages[-1])
             found.setdefault(cell.recipe.seed, []).append(score)
     complete = {seed: [each for each in of if each is not None] for seed, of in found.items()}
     return {seed: float(np.mean(of)) for seed, of in complete.items() if len(of) == len(found[seed])}

@@ -1,39 +1,36 @@
-"""Planning: the distinct stages of an experiment, which of them must be run, and their estimated cost."""
+"""Planning: the stages of an experiment, named once; which of them must be run, and their estimated cost."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-import torch
-
-from .. import __version__
 from ..config import to_dict
 from ..errors import StoreError
 from ..registry import name_of
 from ..report.results import read_stage
-from ..system import distributed
 from ..system.events import format_duration
-from ..system.files import FORMAT, Json
+from ..system.files import Json
 from ..training import cost
-from ..training.cost import COUNTED, Planner
+from ..training.cost import COUNTED, Cost, Planner
 from ..training.mixer_checks import check_recipes
-from ..training.recipe import Recipe, fingerprint
-from ..training.run_dir import WEIGHTS, RunDir
+from ..training.recipe import Recipe, stage_id
 from .archive import RESTORED
+from .experiment import Cell, Experiment, SeedsDue
+from .run_dir import RESULT, WEIGHTS, RunDir
 from .workspace import Workspace
 
-COSTS = "costs.json"
 GUESS_NOTE = f", guessed at {cost.SPEED / 1e9:g} GFLOP/s a core; --measure times the steps"
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedStage:
     """One stage to run: the last one of its recipe."""
 
+    id: str  # name of its folder
     recipe: Recipe
-    name: str  # name of its folder
-    after: str | None  # name of the stage whose weights it starts from
-    tested: bool  # whether it is scored on the test split
-    starts: bool  # whether another stage starts from its weights
+    parent: str | None = None  # id of the stage whose weights it starts from
+    tested: bool = False  # whether it is scored on the test split
+    starts: bool = False  # whether another stage starts from its weights
+    cost: Cost | None = None  # None: not counted yet
 
     @property
     def title(self) -> str:
@@ -43,72 +40,105 @@ class Job:
         stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
         return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
 
+    def counted(self) -> "PlannedStage":
+        """Return the stage with its exact cost."""
+        return self if self.cost else replace(self, cost=COUNTED.plan(self.recipe))
 
-def jobs(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> list[Job]:
-    """Return every distinct stage of some recipes, each after the one it starts from.
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment whose cells know the ids of their stages, and every distinct stage once.
+
+    An id is computed here, and handed down to whatever needs it.
+    """
+
+    experiment: Experiment
+    stages: Mapping[str, PlannedStage]
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Plan":
+        """Name the stages of an experiment, each after the one that it starts from."""
+        stages: dict[str, PlannedStage] = {}
+        cells = []
+        for cell in experiment.cells:
+            ids: list[str] = []
+            for prefix in cell.recipe.prefixes():
+                stage = PlannedStage(stage_id(prefix), prefix, ids[-1] if ids else None)
+                stages.setdefault(stage.id, stage)
+                ids.append(stage.id)
+            cells.append(replace(cell, stages=tuple(ids)))
+        return cls(replace(experiment, cells=tuple(cells)), stages)
+
+    def stages_of(self, cells: Iterable[Cell], tested: bool = True) -> list[PlannedStage]:
+        """Return the distinct stages of some cells, each after the one that it starts from.
+
+        Args:
+            tested: whether the last stages are scored on the test split; False during tuning.
+        """
+        found: dict[str, PlannedStage] = {}
+        for cell in cells:
+            for name in cell.stages:
+                stage = found.get(name, self.stages[name])
+                last = name == cell.stages[-1]
+                found[name] = replace(
+                    stage, tested=stage.tested or (tested and last), starts=stage.starts or not last
+                )
+        return list(found.values())
+
+    def with_seeds(self, due: SeedsDue) -> "Plan":
+        """Return the plan with the first seeds of every task and row, as many as are due."""
+        return replace(self, experiment=self.experiment.with_seeds(due))
+
+
+def plan_recipes(recipes: Iterable[Recipe], tested: bool = True) -> list[PlannedStage]:
+    """Return the distinct stages of some recipes, see ``Plan.stages_of``."""
+    cells = tuple(Cell("", "", recipe) for recipe in recipes)
+    if not cells:
+        return []
+    plan = Plan.of(Experiment("recipes", "", cells, ()))
+    return plan.stages_of(plan.experiment.cells, tested)
+
+
+def missing_stages(
+    stages: list[PlannedStage], workspace: Workspace, bundled: frozenset[str] | None = frozenset()
+) -> list[PlannedStage]:
+    """Return the stages that must be run, including finished ones whose weights are missing but needed.
 
     Args:
-        tested: whether the last stages are scored on the test split; False during tuning.
+        bundled: ids of stages with bundled results; None: restored results do not count either.
     """
-    jobs_by_name: dict[str, Job] = {}
-    for recipe in recipes:
-        before = None
-        for prefix in recipe.prefixes():
-            name = workspace.stage(prefix).name
-            last = len(prefix.stages) == len(recipe.stages)
-            job = Job(prefix, name, before, tested=tested and last, starts=not last)
-            if known := jobs_by_name.get(name):
-                job = replace(job, tested=job.tested or known.tested, starts=job.starts or known.starts)
-            jobs_by_name[name] = job
-            before = name
-    return list(jobs_by_name.values())
+    missing: dict[str, PlannedStage] = {}
+    for stage in reversed(stages):  # a stage comes after the one it starts from
+        folder = workspace.folder(stage.id)
+        needed = any(other.parent == stage.id for other in missing.values())
+        finished = folder.finished and not (bundled is None and folder.has(RESTORED))
+        scores = read_result(stage, folder)["scores"] if finished else {}
+        done = stage.id in (bundled or ()) or (finished and (not stage.tested or "test" in scores))
+        if not done or (needed and not folder.has(WEIGHTS)):
+            missing[stage.id] = stage
+    return list(reversed(missing.values()))
 
 
-def pending_jobs(
-    jobs: list[Job], workspace: Workspace, kept: frozenset[str] | None = frozenset()
-) -> list[Job]:
-    """Return the jobs that must be run, including finished ones whose weights are missing but needed.
-
-    Args:
-        kept: names of stages whose results are in the archive; None: restored results do not count either.
-    """
-    pending: dict[str, Job] = {}
-    for job in reversed(jobs):  # a stage comes after the one it starts from
-        folder = workspace.stage_dir(job.name)
-        needed = any(other.after == job.name for other in pending.values())
-        finished = folder.finished and not (kept is None and folder.has(RESTORED))
-        scores = read_result(job.recipe, folder)["scores"] if finished else {}
-        tested = job.name in (kept or ()) or (finished and (not job.tested or "test" in scores))
-        if not tested or (needed and not folder.has(WEIGHTS)):
-            pending[job.name] = job
-    return list(reversed(pending.values()))
-
-
-def read_result(recipe: Recipe, folder: RunDir) -> Json:
-    """Return the result of the last stage of a recipe.
+def read_result(stage: PlannedStage, folder: RunDir) -> Json:
+    """Return the result of a stage.
 
     Raises:
         StoreError: if it is damaged, belongs to another stage, or its predictions do not reproduce its score.
     """
-    result = folder.read("result.json")
+    result = folder.read(RESULT)
     read_stage(folder.path)
-    if result.get("recipe") != to_dict(recipe):
-        file = folder.path / "result.json"
+    if result.get("recipe") != to_dict(stage.recipe):
+        file = folder.path / RESULT
         raise StoreError(f"{file} is the result of another stage; delete this one file, and run again")
     return result
 
 
-def estimate(job: Job) -> cost.Plan:
-    """Return the cost of a stage, with seed 0, as all seeds cost the same."""
-    return cost.plan(replace(job.recipe, seed=0))
-
-
-def chain_costs(jobs: list[Job], costs: dict[str, float]) -> dict[str, float]:
+def chain_costs(stages: list[PlannedStage], costs: Mapping[str, float]) -> dict[str, float]:
     """Return the cost of every stage plus that of the longest chain of stages that depend on it."""
     chain = dict(costs)
-    for job in reversed(jobs):  # a stage comes after the one it starts from
-        if job.after in costs:
-            chain[job.after] = max(chain[job.after], costs[job.after] + chain[job.name])
+    for stage in reversed(stages):  # a stage comes after the one it starts from
+        if stage.parent and stage.parent in costs:
+            chain[stage.parent] = max(chain[stage.parent], costs[stage.parent] + chain[stage.id])
     return chain
 
 
@@ -126,33 +156,36 @@ class Forecast:
 
 
 def forecast(
-    recipes: list[Recipe],
+    plan: Plan,
     workspace: Workspace,
+    cells: Iterable[Cell] | None = None,
     gpu: str = "",
-    kept: frozenset[str] | None = frozenset(),
+    bundled: frozenset[str] | None = frozenset(),
     timed: bool = False,
     planner: Planner = COUNTED,
 ) -> Forecast:
-    """Estimate the cost of running some recipes; nothing is written.
+    """Estimate the cost of running a plan; nothing is written.
 
     Args:
-        planner: the one that planned the recipes.
+        cells: those to run; None: all.
         gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
-        kept: names of stages whose results are in the archive; None: restored results do not count either.
+        bundled: ids of stages with bundled results; None: restored results do not count either.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
+        planner: the one that planned the recipes.
     """
-    todo = jobs(recipes, workspace)
-    pending = pending_jobs(todo, workspace, kept)
-    check_recipes((job.recipe for job in pending), brief=True)
-    groups = _group_by_cost(job.recipe for job in pending)
+    chosen = list(plan.experiment.cells if cells is None else cells)
+    todo = plan.stages_of(chosen)
+    missing = missing_stages(todo, workspace, bundled)
+    check_recipes((stage.recipe for stage in missing), brief=True)
+    groups = _group_by_cost(stage.recipe for stage in missing)
     seconds_each = [_seconds(group[0], planner, timed) for group in groups]
     flops = sum((planner.plan(group[0]).flops * len(group) for group in groups), 0.0)
     total_seconds = sum(each * len(group) for each, group in zip(seconds_each, groups, strict=True))
     seconds = total_seconds / workspace.workers
-    n_stages = sum(len(recipe.stages) for recipe in recipes)
+    asked = sum(len(cell.stages) for cell in chosen)
     total = (
-        f"{n_stages} stages asked for, {len(todo)} different ones: "
-        f"{len(todo) - len(pending)} already on disk, {len(pending)} to run: "
+        f"{asked} stages asked for, {len(todo)} different ones: "
+        f"{len(todo) - len(missing)} already on disk, {len(missing)} to run: "
         f"{flops:.3g} FLOPs{planner.note}, "
         f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"
     )
@@ -168,11 +201,15 @@ def forecast(
 
 def _group_by_cost(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
     """Return the recipes in groups that differ by seed and fold only, and so cost the same."""
-    groups: dict[str, list[Recipe]] = {}
+    firsts: list[Recipe] = []
+    groups: list[list[Recipe]] = []
     for recipe in recipes:
         first = replace(recipe, task=recipe.task.parts()[0], seed=0)
-        groups.setdefault(fingerprint(first), []).append(recipe)
-    return list(groups.values())
+        if first not in firsts:
+            firsts.append(first)
+            groups.append([])
+        groups[firsts.index(first)].append(recipe)
+    return groups
 
 
 def _row(group: list[Recipe], planner: Planner, seconds: str) -> list[str]:
@@ -189,27 +226,3 @@ def _seconds(recipe: Recipe, planner: Planner, timed: bool) -> float:
     if plan.steps is None:
         return recipe.last.budget.seconds or 0.0
     return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / cost.SPEED
-
-
-def read_costs(workspace: Workspace) -> dict[str, cost.Plan]:
-    """Return the plans that earlier commands cached in the runs folder; none if the cache is not valid.
-
-    They serve forecasts, and to find finished stages. Training budgets are always computed afresh.
-    """
-    cached = RunDir(workspace.runs).read_cache(COSTS)
-    if cached.get("by") != _BY:
-        return {}
-    try:
-        return {key: cost.Plan(**plan) for key, plan in cached["plans"].items()}
-    except (KeyError, TypeError, AttributeError):
-        return {}
-
-
-def write_costs(workspace: Workspace) -> None:
-    """Cache the exact plans of this process in the runs folder, for later commands."""
-    plans = {key: asdict(plan) for key, plan in COUNTED.plans.items()}
-    if distributed.is_main():
-        RunDir.make(workspace.runs).write(COSTS, {"format": FORMAT, "by": _BY, "plans": plans})
-
-
-_BY = [__version__, torch.__version__]

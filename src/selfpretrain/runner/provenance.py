@@ -23,8 +23,8 @@ from ..report.results import read_record
 from ..system.files import Json, damaged_message, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data
-from ..training.run_dir import RunDir
 from .experiment_dir import example_hashes
+from .run_dir import RunDir
 from .stage import examples_digest
 
 T = TypeVar("T")

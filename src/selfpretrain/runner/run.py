@@ -1,7 +1,8 @@
 """Run experiments and recipes: train the stages that are not on disk yet, then write the report."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,12 +16,11 @@ from ..system.startup import raise_on_signal
 from ..training import cost
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
-from ..training.trainer import Stop
+from ..training.train import Stop
 from .executors.base import Ended, Executor
-from .experiment import Experiment
 from .experiment_dir import ExperimentFolder
 from .looks import announce, seeds_by_place
-from .plan import Job, chain_costs, estimate, jobs, pending_jobs
+from .plan import Plan, PlannedStage, chain_costs, missing_stages, plan_recipes
 from .trackers.base import tracking
 from .workspace import Workspace
 
@@ -33,32 +33,31 @@ PAUSE = 0.1
 RESUMABLE = "stopped; the same command resumes from here"
 
 
-def run_experiment(
-    experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
-) -> ExperimentFolder:
-    """Train the stages that are not on disk yet, write the report, and return the experiment's folder.
+def begin(plan: Plan, workspace: Workspace, kept: Path | None = None) -> ExperimentFolder:
+    """Write the plan of an experiment into its folder, and return that; with looks, train the headline first.
 
     Args:
-        only: run only these cells (see ``Experiment.select_cells``); the others are reported as missing.
-        kept: folder of kept results and of interpretations written by hand.
+        kept: folder of bundled results and of interpretations written by hand.
+    """
+    folder = ExperimentFolder(plan, workspace, kept)
+    if plan.experiment.looks:
+        folder = _run_looks(folder)
+    if distributed.is_main():
+        folder.write_plan(check_recipes(cell.recipe for cell in folder.experiment.cells))
+    return folder
+
+
+def finish(folder: ExperimentFolder) -> None:
+    """Write the report of an experiment.
 
     Raises:
         Interrupted: when asked to stop before the report is begun; the report itself can be interrupted.
     """
-    folder = ExperimentFolder(experiment, workspace, kept)
-    if experiment.looks:
-        folder = _run_looks(folder)
-        experiment = folder.experiment
-    recipes = [cell.recipe for cell in experiment.select_cells(only)]
-    if distributed.is_main():
-        folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
-    run_stages(jobs(recipes, workspace), workspace)
     if distributed.is_main():
         with raise_on_signal():
-            if workspace.stop():
+            if folder.workspace.stop():
                 raise Interrupted(RESUMABLE)
             folder.finish()
-    return folder
 
 
 def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
@@ -74,19 +73,17 @@ def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
         record = folder.record()
     while True:
         due = seeds_by_place(folder, record)
-        reached = replace(folder, experiment=folder.experiment.with_seeds(due))
+        reached = replace(folder, plan=folder.plan.with_seeds(due))
         if distributed.is_main():
-            reached.plan(notes)
-        todo = jobs((cell.recipe for cell in reached.experiment.headline_cells()), folder.workspace)
-        if not pending_jobs(todo, folder.workspace):
+            reached.write_plan(notes)
+        todo = reached.plan.stages_of(reached.experiment.headline_cells())
+        if not missing_stages(todo, folder.workspace):
             return reached
         announce(due, folder)
-        run_stages(todo, folder.workspace)
+        StageQueue.of(todo, folder.workspace).run()
 
 
-def detach(
-    experiment: Experiment, workspace: Workspace, only: str | None = None, kept: Path | None = None
-) -> str:
+def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path | None = None) -> str:
     """Submit the stages that are not on disk yet to an executor that outlives this process.
 
     Returns:
@@ -95,62 +92,40 @@ def detach(
     Raises:
         SpecError: if the executor cannot run detached.
     """
-    folder = ExperimentFolder(experiment, workspace, kept)
-    recipes = [cell.recipe for cell in experiment.select_cells(only)]
-    folder.plan(check_recipes(cell.recipe for cell in experiment.cells))
-    pending = pending_jobs(jobs(recipes, workspace), workspace)
+    experiment = plan.experiment
+    ExperimentFolder(plan, workspace, kept).write_plan(
+        check_recipes(cell.recipe for cell in experiment.cells)
+    )
+    missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)
     kind = find("executors", "serial" if workspace.executor == "auto" else workspace.executor)
-    return kind.detach(pending, workspace)
+    return kind.detach([stage.counted() for stage in missing], workspace)
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
     """Train the stages of some recipes that are not on disk yet; warn of networks that fail their checks."""
-    todo = jobs(recipes, workspace, tested)
-    for problem in check_recipes(job.recipe for job in pending_jobs(todo, workspace)):
+    todo = plan_recipes(recipes, tested)
+    for problem in check_recipes(stage.recipe for stage in missing_stages(todo, workspace)):
         warnings.warn(problem, stacklevel=2)
-    run_stages(todo, workspace)
+    StageQueue.of(todo, workspace).run()
 
 
-def run_stages(todo: list[Job], workspace: Workspace) -> None:
-    """Train the stages that are not on disk yet, with a progress display.
-
-    Raises:
-        Interrupted: when asked to stop, after every running stage has saved a checkpoint.
-        SelfPretrainError: if a stage failed; finished stages are kept.
-    """
-    pending = pending_jobs(todo, workspace)
-    if not pending:
-        return
-    for job in pending:
-        if job.recipe.task_of(job.recipe.last).stub:
-            raise SpecError(f"{job.title}: planned with a stub of its data; plan it without one to run it")
-    # Costs are for the display and for the order of parallel stages; counting FLOPs takes a while.
-    serial = workspace.workers == 1 and workspace.executor in ("auto", "serial")
-    costs = {} if workspace.quiet and serial else {job.name: estimate(job).flops for job in pending}
-    executor = find("executors", _executor_name(pending, costs, workspace))(workspace)
-    titles = {job.name: job.title for job in pending}
-    with show_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
-        JobQueue(
-            pending, executor, workspace.stop, lambda job: workspace.stage_dir(job.name).is_running, costs
-        ).run()
-
-
-def _executor_name(pending: list[Job], costs: dict[str, float], workspace: Workspace) -> str:
+def _executor_name(missing: list[PlannedStage], costs: dict[str, float], workspace: Workspace) -> str:
     """Return the executor's name; auto is processes if they save more time than they take to start."""
+    if not missing or (workspace.executor == "auto" and workspace.workers == 1):
+        return "serial"
     if workspace.executor != "auto":
         return workspace.executor
-    if workspace.workers == 1:
-        return "serial"
     seconds = sum(
-        STAGE_OVERHEAD + (job.recipe.last.budget.seconds or costs[job.name] / cost.SPEED) for job in pending
+        STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / cost.SPEED)
+        for stage in missing
     )
     return "processes" if seconds > WORKER_START * workspace.workers else "serial"
 
 
-class JobQueue:
-    """Runs jobs on an executor, each after the one it starts from.
+class StageQueue:
+    """Runs stages on an executor, each after the one it starts from.
 
-    Jobs start in order, except that critical chains come first: those that cost more than an even share of
+    They start in order, except that critical chains come first: those that cost more than an even share of
     the remaining work. A stage that is locked by another process is postponed until nothing else is left.
 
     A lost stage is retried up to ``executor.attempts`` times; a failed one is not. After a failure or a stop
@@ -159,24 +134,54 @@ class JobQueue:
 
     def __init__(
         self,
-        jobs: list[Job],
+        stages: list[PlannedStage],
         executor: Executor,
         stop: Stop,
-        is_running: Callable[[Job], bool] = lambda job: False,
-        costs: dict[str, float] | None = None,
+        is_running: Callable[[PlannedStage], bool] = lambda stage: False,
+        costs: Mapping[str, float] | None = None,
+        display: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.executor = executor
         self.stop = stop
         self.is_running = is_running
-        self.costs = costs or dict.fromkeys((job.name for job in jobs), 0.0)
-        self.chains = chain_costs(jobs, self.costs)
+        self.costs = costs or dict.fromkeys((stage.id for stage in stages), 0.0)
+        self.display = display
+        self.chains = chain_costs(stages, self.costs)
         self.left = sum(self.costs.values())
-        self.waiting = list(jobs)
-        self.open = {job.name for job in jobs}
+        self.waiting = list(stages)
+        self.open = {stage.id for stage in stages}
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
         self.failures: list[SelfPretrainError] = []
         self.stopping = False
+
+    @classmethod
+    def of(cls, stages: list[PlannedStage], workspace: Workspace) -> "StageQueue":
+        """Return a queue of the stages that are not on disk yet, with a progress display.
+
+        Raises:
+            SpecError: if a stage was planned with a stub of its data.
+        """
+        missing = missing_stages(stages, workspace)
+        for stage in missing:
+            if stage.recipe.task_of(stage.recipe.last).stub:
+                raise SpecError(
+                    f"{stage.title}: planned with a stub of its data; plan it without one to run it"
+                )
+        missing = [stage.counted() for stage in missing]
+        costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
+        executor = find("executors", _executor_name(missing, costs, workspace))(workspace)
+
+        def is_running(stage: PlannedStage) -> bool:
+            return workspace.folder(stage.id).is_running
+
+        @contextmanager
+        def display() -> Iterator[None]:
+            titles = {stage.id: stage.title for stage in missing}
+            with show_stages(costs, len(stages), workspace.quiet, titles), tracking(workspace):
+                yield
+
+        return cls(missing, executor, workspace.stop, is_running, costs, display if missing else nullcontext)
 
     def run(self) -> None:
         """Run all stages.
@@ -185,7 +190,7 @@ class JobQueue:
             Interrupted: when asked to stop, after every running stage has saved a checkpoint.
             SelfPretrainError: if a stage failed or was lost too often; finished stages are kept.
         """
-        try:
+        with self.display(), closing(self.executor):
             self.executor.announce(self.waiting)
             while self.running or (self.waiting and not self.is_closing):
                 self._start()
@@ -194,8 +199,6 @@ class JobQueue:
                 if self.stop() and not self.stopping:
                     self.stopping = True
                     self.executor.stop()
-        finally:
-            self.executor.close()
         if self.failures:
             raise self.failures[0]
         if self.waiting:
@@ -207,28 +210,28 @@ class JobQueue:
         return self.stopping or bool(self.failures)
 
     def _start(self) -> None:
-        ready = [] if self.is_closing else [job for job in self.waiting if job.after not in self.open]
+        ready = [] if self.is_closing else [each for each in self.waiting if each.parent not in self.open]
         slots = self.executor.slots
         share = self.left / max(slots, 1)
         room = slots - len(self.running)
         # Critical chains first: started last, such a chain would run alone at the end.
-        ready.sort(key=lambda job: self.chains[job.name] < share)
-        free = list(islice((job for job in ready if not self.is_running(job)), max(room, 0)))
+        ready.sort(key=lambda stage: self.chains[stage.id] < share)
+        free = list(islice((stage for stage in ready if not self.is_running(stage)), max(room, 0)))
         # With nothing else to do, start a stage that another process has locked: it waits for the lock.
-        for job in free or (ready[:1] if not self.running else []):
-            self.waiting.remove(job)
-            self.running.add(job.name)
-            self.executor.start(job)
+        for stage in free or (ready[:1] if not self.running else []):
+            self.waiting.remove(stage)
+            self.running.add(stage.id)
+            self.executor.start(stage)
 
     def _handle(self, ended: Ended) -> None:
-        job = ended.job
-        self.running.discard(job.name)
+        stage = ended.stage
+        self.running.discard(stage.id)
         match ended.how:
             case "done":
-                self.open.discard(job.name)
-                self.left -= self.costs[job.name]
+                self.open.discard(stage.id)
+                self.left -= self.costs[stage.id]
             case "stopped":
-                self.waiting.append(job)
+                self.waiting.append(stage)
                 self.stopping = True
             case "lost":
                 self._handle_lost(ended)
@@ -236,13 +239,13 @@ class JobQueue:
                 self._handle_failure(ended)
 
     def _handle_lost(self, ended: Ended) -> None:
-        name = ended.job.name
+        name = ended.stage.id
         self.lost[name] = self.lost.get(name, 0) + 1
         emit(Event("lost", name, numbers={"attempts": self.lost[name]}))
         if self.lost[name] < self.executor.attempts:
-            self.waiting.append(ended.job)
+            self.waiting.append(ended.stage)
         else:
             self._handle_failure(ended)
 
     def _handle_failure(self, ended: Ended) -> None:
-        self.failures.append(ended.error or SelfPretrainError(f"{ended.job.name} failed"))
+        self.failures.append(ended.error or SelfPretrainError(f"{ended.stage.id} failed"))

@@ -4,9 +4,11 @@ import contextlib
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,17 +21,20 @@ from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
-from ..training.model import Network
 from ..training.recipe import (
     Recipe,
     build_network,
-    fingerprint,
     foreign_modules,
     identity,
     measured,
+    stage_id,
     training_data,
 )
-from ..training.run_dir import (
+from ..training.train import Checkpoint, Data, Trained, never, train
+from ..training.transfer import TransferResult, freeze, transfer_weights
+from .archive import RESTORED
+from .plan import PlannedStage, plan_recipes, read_result
+from .run_dir import (
     CHECKPOINT,
     ERROR,
     LOG,
@@ -37,14 +42,11 @@ from ..training.run_dir import (
     RESULT,
     SOURCES,
     WEIGHTS,
+    Log,
     RunDir,
     explain_damage,
 )
-from ..training.trainer import State, Trainer, TrainerInputs
-from ..training.transfer import TransferResult, freeze, transfer_weights
-from .archive import RESTORED
-from .plan import Job, read_result
-from .workspace import Workspace, never
+from .workspace import Workspace
 
 ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
@@ -56,34 +58,43 @@ MACHINE_PARTS = ("results", "data", "source")
 
 def run(recipe: Recipe, workspace: Workspace) -> Path:
     """Run all stages of a recipe that are not on disk yet, and return the folder of the last, tested one."""
-    for i, prefix in enumerate(recipe.prefixes()):
-        last = i == len(recipe.stages) - 1
-        run_stage(prefix, workspace, tested=last, starts=not last)
-    return workspace.stage(recipe).path
+    stages = plan_recipes([recipe])
+    for stage in stages:
+        run_stage(stage, workspace)
+    return workspace.folder(stages[-1].id).path
 
 
-def run_stage(recipe: Recipe, workspace: Workspace, tested: bool, starts: bool) -> None:
-    """Run the last stage of a recipe unless it is on disk; its earlier stages must be.
-
-    Args:
-        tested: whether to score the test split, once, after training.
-        starts: whether another stage starts from its weights; a result without them is trained again.
+def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
+    """Train and test a stage unless it is on disk, and publish it by one rename; its parent must be there.
 
     Raises:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
         StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
     """
-    stage = workspace.stage(recipe)
+    folder = workspace.folder(stage.id)
     result = None
     reused = False
-    while result is None:  # None: another machine took over; wait for it, then read its result
-        with _attempt(stage, workspace, lambda: is_complete(stage, tested, starts)) as attempt:
-            emit(Event("start", stage.name))
-            reused = attempt is None
-            result = (
-                _run_attempt(recipe, workspace, attempt, tested) if attempt else read_result(recipe, stage)
-            )
-    emit(Event("end", stage.name, 1.0, 1.0, {"reused": reused} | result["scores"]))
+    while result is None:
+        with _attempt(folder, workspace, lambda: is_complete(folder, stage)) as attempt:
+            emit(Event("start", stage.id))
+            if attempt is None:
+                result, reused = read_result(stage, folder), True
+                break
+            try:
+                run = StageRun(stage, workspace, attempt)
+                if not run.trained:
+                    with contextlib.closing(StageCheckpoint(attempt)) as checkpoint:
+                        run.keep(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
+                run.test()
+                result = run.publish()
+            except Interrupted:
+                raise
+            except Exception as error:
+                if distributed.world_size() > 1 or attempt.path.exists():
+                    raise _failure(error, attempt) from error
+                # Another machine has taken over: wait for it, then read its result.
+                emit(Event("lost", stage.id))
+    emit(Event("end", stage.id, 1.0, 1.0, {"reused": reused} | result["scores"]))
 
 
 @contextlib.contextmanager
@@ -98,27 +109,14 @@ def _attempt(stage: RunDir, workspace: Workspace, done: Callable[[], bool]) -> I
         yield own
 
 
-def is_complete(stage: RunDir, tested: bool, starts: bool) -> bool:
+def is_complete(folder: RunDir, stage: PlannedStage) -> bool:
     """Return whether a stage has finished, with the test scores and the weights that are required.
 
-    Results from an archive have no weights.
+    Bundled results have no weights.
     """
-    if not stage.finished or (starts and not stage.has(WEIGHTS)):
+    if not folder.finished or (stage.starts and not folder.has(WEIGHTS)):
         return False
-    return not tested or "test" in stage.read(RESULT).get("scores", {})
-
-
-def _run_attempt(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json | None:
-    """Train, test and publish a stage; return None if another machine has taken over the attempt."""
-    try:
-        return _train_and_test(recipe, workspace, attempt, tested)
-    except Interrupted:
-        raise
-    except Exception as error:
-        if distributed.world_size() == 1 and not attempt.path.exists():
-            emit(Event("lost", attempt.name))
-            return None
-        raise _failure(error, attempt) from error
+    return not stage.tested or "test" in folder.read(RESULT).get("scores", {})
 
 
 def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
@@ -132,114 +130,156 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
     return StageFailed(f"{attempt.name}: {first_line(error)} (the traceback is in {trace})")
 
 
-def _train_and_test(recipe: Recipe, workspace: Workspace, attempt: RunDir, tested: bool) -> Json:
-    if distributed.is_main() and attempt.finished and not attempt.has(WEIGHTS):
-        attempt.drop(RESULT)
-        attempt.drop(RESTORED)
-    trained = distributed.any_process(distributed.is_main() and attempt.finished)
-    result = read_result(recipe, attempt) if trained else _train(recipe, workspace, attempt)
-    if tested and "test" not in result["scores"]:
-        _test(recipe, workspace, attempt, result)
-    distributed.barrier()
-    if distributed.is_main():
-        attempt.publish()
-    distributed.barrier()  # the next stage loads the published weights
-    return result
+class StageRun:
+    """One attempt at a stage: its examples and network, and the files that it leaves in a folder."""
+
+    def __init__(self, stage: PlannedStage, workspace: Workspace, folder: RunDir) -> None:
+        self.stage, self.workspace, self.folder = stage, workspace, folder
+        self.main = distributed.is_main()
+        if self.main and folder.finished and not folder.has(WEIGHTS):
+            folder.drop(RESULT)
+            folder.drop(RESTORED)
+        self.examples = training_data(stage.recipe)
+        self.recipe = measured(stage.recipe, self.examples)
+        self.network = build_network(stage.recipe)
+        self.moved: TransferResult | None = None
+        self.result: Json = {}
+        self.trained = distributed.any_process(self.main and folder.finished)
+        if self.trained:
+            self.result = read_result(stage, folder)
+            weights, _ = folder.load(WEIGHTS, self.result.get("weights", ""))
+            with explain_damage(folder, WEIGHTS):
+                self.network.load_state_dict(weights)
+        elif stage.parent is not None:
+            parent = workspace.folder(stage.parent)
+            weights, _ = parent.load(WEIGHTS, parent.read(RESULT).get("weights", ""))
+            self.moved = transfer_weights(weights, self.network, self.recipe.last.transfer)
+        self.network.to(workspace.device)
+
+    @cached_property
+    def cost(self) -> cost.Cost:
+        """Steps and FLOPs, as planned."""
+        return self.stage.cost or cost.plan(self.stage.recipe)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
+        recipe, last, device = self.recipe, self.recipe.last, self.workspace.device
+        if self.main:
+            plain = to_dict(self.stage.recipe)
+            self.folder.write("recipe.json", {"format": FORMAT} | plain)
+            self.folder.write("environment.json", environment(device) | recipe.model.mixer.libraries(device))
+            if modules := foreign_modules(plain):
+                sources = {module: code_hash.source_of(module) for module in modules}
+                self.folder.write(SOURCES, {"format": FORMAT, "modules": sources})
+        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
+        freeze(self.network, last.freeze)
+        if not last.objective.masks_inputs:
+            freeze(self.network, ("*embed.mask_token",))
+        examples = self.examples if last.objective.reads_inputs else self.examples.preload(device)
+        val = evaluate.validation_data(recipe).preload(device)
+        return {
+            "stage": replace(last, budget=last.budget.as_steps(self.cost.steps)),
+            "network": self.network,
+            "data": Data(recipe.task_of(last).form, examples, val),
+            "seed": recipe.seed,
+            "number": len(recipe.stages),
+            "slow": recipe.model.mixer.slow(),
+            "stop": self.workspace.stop,
+        }
+
+    def keep(self, trained: Trained) -> None:
+        """Write the weights and the result without test scores."""
+        last = self.recipe.last
+        digest = examples_digest(self.examples.digests())
+        self.result = {
+            "format": FORMAT,
+            "fingerprint": self.stage.id.rpartition("-")[2],
+            "recipe": to_dict(self.stage.recipe),
+            "objective": name_of(last.objective),
+            "steps": trained.step,
+            "epochs": trained.step / self.cost.per_epoch,
+            "best_step": trained.best_step,
+            "stopped": trained.stopped,
+            "cost": {
+                "parameters": self.cost.parameters,
+                "flops": self.cost.flops_per_step * trained.step,
+                "seconds": round(trained.seconds, 3),
+                "padding": self.cost.padding,
+                "examples": trained.step * last.batch,
+            },
+            "scores": {"val": trained.scores},
+            "transfer": to_dict(self.moved),
+            "data": {"split": "train", "rows": len(self.examples), "sha256": digest},
+        }
+        if self.main:
+            self.result["weights"] = self.folder.save(WEIGHTS, self.network.state_dict())
+            self.result["files"] = {LOG: digest_of((self.folder.path / LOG).read_bytes())}
+            self.folder.write(RESULT, self.result)
+            self.folder.drop(CHECKPOINT)
+
+    def test(self) -> None:
+        """Score the training examples and, this once, the test split, if the stage is to be tested."""
+        if not self.stage.tested or "test" in self.result["scores"]:
+            return
+        tested = evaluate.test(self.network, self.recipe)
+        trained = evaluate.score_training_data(self.network, self.recipe, self.examples)
+        self.result["scores"] |= {"train": trained.scores, "test": tested.scores}
+        if self.main:
+            if arrays := tested.arrays():
+                self.result.setdefault("files", {})[PREDICTIONS] = self.folder.save(PREDICTIONS, arrays)
+            self.folder.write(RESULT, self.result)
+
+    def publish(self) -> Json:
+        """Rename the folder to that of the stage, and return the result."""
+        distributed.barrier()
+        if self.main:
+            self.folder.publish()
+        distributed.barrier()  # the next stage loads the published weights
+        return self.result
 
 
-def _train(recipe: Recipe, workspace: Workspace, folder: RunDir) -> Json:
-    if distributed.is_main():
-        plain = to_dict(recipe)
-        folder.write("recipe.json", {"format": FORMAT} | plain)
-        libraries = recipe.model.mixer.libraries(workspace.device)
-        folder.write("environment.json", environment(workspace.device) | libraries)
-        if modules := foreign_modules(plain):
-            sources = {module: code_hash.source_of(module) for module in modules}
-            folder.write(SOURCES, {"format": FORMAT, "modules": sources})
-    plan = cost.plan(recipe)
-    torch.set_num_threads(workspace.threads if plan.parameters > ONE_THREAD_BELOW else 1)
-    network, moved = _initial_network(recipe, workspace)
-    data = training_data(recipe)
-    recipe = measured(recipe, data)
-    digest = examples_digest(data.digests())
-    if not recipe.last.objective.reads_inputs:
-        data = data.preload(workspace.device)
-    inputs = TrainerInputs(
-        recipe, network, data, evaluate.validation_data(recipe).preload(workspace.device), plan.steps
-    )
-    state = Trainer(inputs, folder, workspace.stop).run()
-    scores = evaluate.validate(network, recipe).scores
-    result = _result(recipe, plan, state) | {
-        "scores": {"val": scores},
-        "transfer": to_dict(moved),
-        "data": {"split": "train", "rows": len(data), "sha256": digest},
-    }
-    if distributed.is_main():
-        result["weights"] = folder.save(WEIGHTS, network.state_dict())
-        result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
-        folder.write("result.json", result)
-        folder.drop(CHECKPOINT)
-    distributed.barrier()  # all processes read these weights next, for testing
-    return result
+class StageCheckpoint(Checkpoint):
+    """The checkpoint and the log of a stage, in the folder of an attempt; only the first process writes."""
 
+    def __init__(self, folder: RunDir) -> None:
+        self.folder = folder
+        self._log: Log | None = None
 
-def _test(recipe: Recipe, workspace: Workspace, folder: RunDir, result: Json) -> None:
-    network = build_network(recipe)
-    (weights, _) = folder.load(WEIGHTS, result.get("weights", ""))
-    with explain_damage(folder, WEIGHTS):
-        network.load_state_dict(weights)
-    recipe = measured(recipe, training_data(recipe))
-    tested = evaluate.test(network.to(workspace.device), recipe)
-    result["scores"] |= {"train": evaluate.score_training_data(network, recipe).scores, "test": tested.scores}
-    if distributed.is_main():
-        arrays: dict[str, torch.Tensor] = {}
-        if tested.predictions is not None:
-            arrays = {"prediction": tested.predictions.to(tested.targets.dtype), "target": tested.targets}
-            if tested.confidence is not None:  # 8 bits are enough for a reliability curve
-                arrays["confidence"] = (255 * tested.confidence).round().to(torch.uint8)
-        elif tested.shares is not None:
-            counts = tested.shares.long().unbind(1)
-            arrays = dict(
-                zip(("prediction", "asked", "target"), map(torch.Tensor.contiguous, counts), strict=True)
-            )
-        if arrays:
-            arrays |= {} if tested.clusters is None else {"cluster": tested.clusters}
-            result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
-        folder.write("result.json", result)
+    def load(self) -> tuple[dict[str, torch.Tensor], Json] | None:
+        """Return what was saved last, after cutting the log back to what it was then."""
+        size, saved = 0, None
+        if self.folder.has(CHECKPOINT):
+            tensors, state = self.folder.load(CHECKPOINT)
+            with self.explain_damage():
+                if state.pop("stage") != self.folder.name:
+                    raise ValueError("it is of another stage")
+                size = int(state.pop("log"))
+            saved = tensors, state
+        if distributed.is_main():
+            self._log = Log(self.folder.path / LOG, size)
+        return saved
 
+    def save(self, tensors: Mapping[str, torch.Tensor], state: Json) -> None:
+        """Save tensors and state; the log is on disk before a checkpoint that refers to its size."""
+        if self._log is not None:
+            place = {"stage": self.folder.name, "log": self._log.sync()}
+            self.folder.save(CHECKPOINT, tensors, state | place)
 
-def _initial_network(recipe: Recipe, workspace: Workspace) -> tuple[Network, TransferResult | None]:
-    network = build_network(recipe)
-    moved = None
-    previous = len(recipe.stages) - 2
-    if previous >= 0:
-        folder = workspace.stage(recipe.upto(previous))
-        weights, _ = folder.load(WEIGHTS, folder.read("result.json").get("weights", ""))
-        moved = transfer_weights(weights, network, recipe.last.transfer)
-    freeze(network, recipe.last.freeze)
-    if not recipe.last.objective.masks_inputs:
-        freeze(network, ("*embed.mask_token",))
-    return network.to(workspace.device), moved
+    def log(self, kind: str, progress: float, numbers: Json) -> None:
+        """Append a line to the log, and send it to displays and trackers."""
+        if self._log is not None:
+            self._log.write({"kind": kind} | numbers)
+            emit(Event(kind, self.folder.name, progress, 1.0, numbers))
 
+    def explain_damage(self) -> contextlib.AbstractContextManager[None]:
+        """Turn errors in the content of a checkpoint into one line that names the file."""
+        return explain_damage(self.folder, CHECKPOINT)
 
-def _result(recipe: Recipe, plan: cost.Plan, state: State) -> Json:
-    return {
-        "format": FORMAT,
-        "fingerprint": fingerprint(recipe),
-        "recipe": to_dict(recipe),
-        "objective": name_of(recipe.last.objective),
-        "steps": state.step,
-        "epochs": state.step / plan.per_epoch,
-        "best_step": state.best_step,
-        "stopped": state.stopped,
-        "cost": {
-            "parameters": plan.parameters,
-            "flops": plan.flops_per_step * state.step,
-            "seconds": round(state.seconds, 3),
-            "padding": plan.padding,
-            "examples": state.step * recipe.last.batch,
-        },
-    }
+    def close(self) -> None:
+        """Flush the log to disk, and close it."""
+        if self._log is not None:
+            self._log.sync()
+            self._log.close()
 
 
 def examples_digest(digests: list[str]) -> str:
@@ -251,13 +291,13 @@ def examples_digest(digests: list[str]) -> str:
 class RemoteStage:
     """A stage to run in another process, with the identity that it has where it was planned."""
 
-    job: Job
+    stage: PlannedStage
     workspace: Workspace
     identity: Json  # versions of numerics and data, hashes of modules from other packages
 
     @classmethod
-    def of(cls, job: Job, workspace: Workspace) -> "RemoteStage":
-        """Return the job with an absolute runs folder, on a GPU if the executor's settings ask for one."""
+    def of(cls, stage: PlannedStage, workspace: Workspace) -> "RemoteStage":
+        """Return the stage with an absolute runs folder, on a GPU if the executor's settings ask for one."""
         remote = replace(
             workspace,
             runs=workspace.runs.absolute(),
@@ -266,8 +306,8 @@ class RemoteStage:
             trackers=(),
             executor="serial",
         )
-        parts = identity(job.recipe)
-        return cls(job, remote, {name: parts[name] for name in MACHINE_PARTS})
+        parts = identity(stage.recipe)
+        return cls(stage, remote, {name: parts[name] for name in MACHINE_PARTS})
 
     def run(self, stop: Callable[[], bool] = never) -> Outcome:
         """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
@@ -278,7 +318,7 @@ class RemoteStage:
             with catch_signals() as stop_requested:
                 self._check()
                 workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
-                run_stage(self.job.recipe, workspace, self.job.tested, self.job.starts)
+                run_stage(self.stage, workspace)
         except Interrupted as error:
             return "stopped", str(error)
         except SelfPretrainError as error:
@@ -286,11 +326,10 @@ class RemoteStage:
         return "done", ""
 
     def _check(self) -> None:
-        name = self.workspace.stage(self.job.recipe).name
-        if name != self.job.name:
-            differences = "; ".join(_differences(self.job.recipe, self.identity))
+        if stage_id(self.stage.recipe) != self.stage.id:
+            differences = "; ".join(_differences(self.stage.recipe, self.identity))
             raise SpecError(
-                f"{self.job.name} would be another stage here: {differences or 'another version'}"
+                f"{self.stage.id} would be another stage here: {differences or 'another version'}"
             )
 
 

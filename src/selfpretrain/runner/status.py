@@ -13,7 +13,7 @@ from ..report.page import DIGESTS
 from ..report.render import csv_long
 from ..report.results import read_record
 from ..system.files import LEFTOVER, explain_errors, lock_holder, read_json
-from ..training.run_dir import CHECKPOINT, ERROR, WEIGHTS, RunDir
+from .run_dir import CHECKPOINT, ERROR, WEIGHTS, RunDir
 
 STATES = ("done", "running", "stopped", "failed", "waiting")
 State = Literal["done", "running", "stopped", "failed", "waiting"]

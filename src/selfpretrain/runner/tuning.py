@@ -8,6 +8,7 @@ from ..registry import name_of
 from ..training.recipe import Budget, Recipe, Stage
 from .experiment import Cell, Experiment
 from .run import run_recipes
+from .run_dir import RESULT
 from .workspace import Workspace
 
 TUNING_SEED = 1_000
@@ -88,4 +89,4 @@ def _describe(setting: Setting) -> str:
 
 
 def _score(recipe: Recipe, workspace: Workspace) -> float:
-    return float(workspace.stage(recipe).read("result.json")["scores"]["val"]["score"])
+    return float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"])

@@ -8,18 +8,12 @@ from pathlib import Path
 import torch
 
 from ..errors import SpecError
-from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import usable_cores
 from ..system.startup import catch_signals
-from ..training.recipe import Recipe, fingerprint
-from ..training.run_dir import RunDir
-from ..training.trainer import Stop
-
-
-def never() -> bool:
-    """Return False: the default stop condition."""
-    return False
+from ..training.recipe import Recipe, stage_id
+from ..training.train import Stop, never
+from .run_dir import RunDir
 
 
 @dataclass(frozen=True)
@@ -68,12 +62,11 @@ class Workspace:
             raise SpecError(f"--with {name}={text}: give a number") from error
 
     def stage(self, recipe: Recipe) -> RunDir:
-        """Return the folder of the last stage of a recipe."""
-        parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
-        return self.stage_dir("-".join([*map(name_of, parts), fingerprint(recipe)]))
+        """Return the folder of the last stage of a recipe; with a plan, ask ``folder`` for its id."""
+        return self.folder(stage_id(recipe))
 
-    def stage_dir(self, stage: str) -> RunDir:
-        """Return the folder of a stage by its name."""
+    def folder(self, stage: str) -> RunDir:
+        """Return the folder of a stage by its id."""
         return RunDir(self.runs / "stages" / stage)
 
 

@@ -26,12 +26,12 @@ from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of, names
 from ..report.figures import scaling
 from ..report.figures.scaling import Measurement, Report
+from ..runner.run_dir import RunDir
 from ..shapes import Vectors
 from ..system.files import FORMAT, explain_errors, write_text
 from ..system.hardware import environment, limit_memory, peak_memory
 from ..system.startup import keep_memory
 from .cost import fitting
-from .run_dir import RunDir
 
 BENCHMARKS = {"attention": ("1k,2k,4k", "128"), "lssl": ("1k", "64,128,256")}
 """Benchmarks with their default lengths and widths."""

@@ -10,11 +10,11 @@ import bisect
 import contextlib
 import functools
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -23,11 +23,10 @@ from torch import nn
 from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
-from ..data.spec import SequenceSpec
 from ..errors import SelfPretrainError, SpecError, StageFailed, first_line, nearest
 from ..registry import name_of
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
-from ..tasks.base import DatasetStub, Task
+from ..tasks.base import Task
 from .flops import count_flops, count_step
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, fingerprint, training_data
@@ -60,15 +59,11 @@ BACKWARD = 2.0
 """Times that a backward pass takes, in forward passes."""
 ENOUGH = 1.0
 """Seconds of passes after which no further one is measured."""
-FITTED = (128, 256, 512)
-"""Lengths at which "fitted" estimates count FLOPs; those of longer sequences are extrapolated."""
-Counting = Literal["counted", "fitted", "rough"]
-"""How FLOPs are found, see ``Planner``."""
 ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
 
 @dataclass(frozen=True)
-class Plan:
+class Cost:
     """The cost of a stage and the length of its budget in steps."""
 
     steps: int | None  # None: the budget is in seconds
@@ -83,30 +78,21 @@ class Plan:
         return self.flops_per_step * (self.steps or 0)
 
 
-Source = Literal["counted", "estimated", "recalled"]
-
-
 class Planner:
-    """Plans stages: counts or estimates their FLOPs, from data or from stubs of data that are not prepared.
+    """Counts the costs of stages, each distinct step once.
 
     Args:
-        flops: "counted" is exact. "fitted" counts FLOPs of short sequences and extrapolates to long ones; it
-            is exact for sequences of one length up to ``FITTED[-1]``. "rough" runs no pass: 6 FLOPs per
-            parameter and position, without attention scores. With estimated FLOPs, the steps of a budget in
-            FLOPs are estimates, too.
+        rough_above: length above which no pass is run, for forecasts: a step takes 6 FLOPs per parameter and
+            position, without attention scores, and the steps of a budget in FLOPs are estimates, too.
+            None: everything is counted.
         stubs: plan tasks whose data are not prepared by a stub, so that nothing is prepared.
-        recalled: plans of earlier processes, by recipe fingerprint.
     """
 
-    def __init__(
-        self, flops: Counting = "counted", stubs: bool = False, recalled: Mapping[str, Plan] | None = None
-    ) -> None:
-        self.flops: Counting = flops
+    def __init__(self, rough_above: int | None = None, stubs: bool = False) -> None:
+        self.rough_above = math.inf if rough_above is None else rough_above
         self.stubs = stubs
-        self.recalled = recalled or {}
-        self.plans: dict[str, Plan] = {}
-        self.single_steps: dict[str, tuple[Plan, bool]] = {}  # by stage, whatever its budget and those before
-        self.sources: set[Source] = set()  # of the plans so far
+        self.exact = True  # whether stages can be run as they were planned
+        self._steps: dict[str, Cost] = {}  # costs of one step by all that they depend on
 
     def task(self, task: Task) -> Task:
         """Return the task to plan with.
@@ -114,21 +100,24 @@ class Planner:
         Raises:
             DataError: if its data are not prepared, and there is no stub of them.
         """
-        return task.stubbed() if self.stubs else task
+        planned = task.stubbed() if self.stubs else task
+        self.exact = self.exact and not planned.stub
+        return planned
 
-    def plan(self, recipe: Recipe) -> Plan:
-        """Return the cost of a recipe's last stage without running it; results are cached.
+    def plan(self, recipe: Recipe) -> Cost:
+        """Return the cost of a recipe's last stage without running it.
 
         Raises:
             SpecError: if the budget is less than one step.
             StageFailed: if the network cannot be built, or its passes fail.
         """
-        key = fingerprint(recipe)  # specs of other packages need not be hashable
-        if self.flops != "rough" and key in COUNTED.plans:
-            return COUNTED.plans[key]
-        if key not in self.plans:
-            self.plans[key] = self._new_plan(key, recipe)
-        return self.plans[key]
+        alone = _one_step(recipe)
+        task = recipe.task_of(recipe.last)
+        key = json.dumps([to_dict(alone), task.version()])  # specs of other packages need not be hashable
+        if key not in self._steps:
+            self._steps[key] = COUNTED._steps.get(key) or self._count_step(alone)
+        step = self._steps[key]
+        return replace(step, steps=recipe.last.budget.in_steps(step.per_epoch, step.flops_per_step))
 
     def total(self, recipe: Recipe) -> float:
         """Return the FLOPs of all stages of a recipe."""
@@ -136,32 +125,29 @@ class Planner:
 
     @property
     def note(self) -> str:
-        """How FLOPs are estimated, for a forecast; "" unless "rough"."""
-        if self.flops != "rough":
+        """How FLOPs are estimated, for a forecast; "" if they are counted."""
+        if self.exact:
             return ""
         return (
             ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
         )
 
-    def _new_plan(self, key: str, recipe: Recipe) -> Plan:
-        if self.flops != "rough" and key in self.recalled:
-            self.sources.add("recalled")
-            return self.recalled[key]
-        made, exact = self._plan_step(recipe)
-        made = replace(made, steps=_steps(recipe.last.budget, made.per_epoch, made.flops_per_step))
-        exact = exact and not self.stubs
-        self.sources.add("counted" if exact else "estimated")
-        if exact:
-            COUNTED.plans[key] = made
-        return made
-
-    def _plan_step(self, recipe: Recipe) -> tuple[Plan, bool]:
-        """Return the cost of one step of a recipe's last stage, and whether it is exact; cached."""
-        alone = _one_step(recipe)
-        key = fingerprint(alone)
-        if key not in self.single_steps:
-            self.single_steps[key] = _count_step(alone, self.flops)
-        return self.single_steps[key]
+    def _count_step(self, recipe: Recipe) -> Cost:
+        """Return the cost of one step of a recipe's last stage."""
+        data = training_data(recipe)
+        order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
+        with _as_stage_failure(recipe):
+            if int(data.longest.max()) > self.rough_above:
+                self.exact = False
+                network = _network_without_weights(recipe)
+                positions = order.size * data.views * float(order.padded_lengths().double().mean())
+                per_step = 6.0 * positions * sum(p.numel() for p in network.parameters())
+            else:
+                network = _network(recipe)
+                per_step = _of_shipped_results().get(_without_seed(recipe), 0.0)
+                per_step = per_step or _flops_per_step(recipe, network, data, order)
+        parameters = sum(p.numel() for p in network.parameters())
+        return Cost(1, per_step, order.per_epoch, order.padding_share(data.lengths.amax(0)), parameters)
 
 
 def _one_step(recipe: Recipe) -> Recipe:
@@ -174,26 +160,9 @@ COUNTED = Planner()
 """The exact planner, whose plans all others share."""
 
 
-def plan(recipe: Recipe) -> Plan:
+def plan(recipe: Recipe) -> Cost:
     """Return the exact cost of a recipe's last stage, see ``Planner.plan``."""
     return COUNTED.plan(recipe)
-
-
-def _count_step(recipe: Recipe, counting: Counting) -> tuple[Plan, bool]:
-    """Return the cost of one step of a recipe's last stage, and whether it is exact."""
-    stage = recipe.last
-    data = training_data(recipe)
-    order = BatchSampler(data.longest, stage.batch, recipe.seed)
-    with _as_stage_failure(recipe):
-        network = _network_without_weights(recipe) if counting == "rough" else _network(recipe)
-        per_step = 0.0 if counting == "rough" else _of_shipped_results().get(_without_seed(recipe), 0.0)
-        per_step = per_step or _flops_per_step(recipe, network, data, order, counting)
-    parameters = sum(p.numel() for p in network.parameters())
-    padding = order.padding_share(data.lengths.amax(0))
-    lengths = order.padded_lengths()
-    even = bool(lengths.min() == lengths.max() <= FITTED[-1])
-    exact = counting == "counted" or (counting == "fitted" and even)
-    return Plan(1, per_step, order.per_epoch, padding, parameters), exact
 
 
 @functools.cache
@@ -312,52 +281,27 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
     return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
-def _flops_per_step(
-    recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler, counting: Counting
-) -> float:
+def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean FLOPs of a training step over its batches.
 
     They are counted for one and for two examples of a length, and extrapolated linearly to the batch size
     (kernels of state space models do not grow with it). FLOPs of the head at predicted positions are counted
     separately, by their mean number in real batches: the mask of these examples is one of many.
-    Estimates use four lengths, or short sequences instead of long ones.
     """
     padded = order.padded_lengths(_epochs(data, order)).numpy()
-    if counting == "rough":
-        positions = order.size * data.views * float(padded.mean())
-        return 6.0 * positions * sum(p.numel() for p in network.parameters())
     each = 0.0
     if _answers(recipe, data, order.rows(0)[:1]) is not None:
         each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width)
-    bare = _bare(recipe, network, data, order.size, padded, each, counting)
-    return bare + each * _answers_per_step(recipe, data, order, bare / each) if each else bare
 
-
-def _bare(
-    recipe: Recipe,
-    network: nn.Module,
-    data: SequenceDataset,
-    batch: int,
-    padded: np.ndarray,
-    each: float,
-    counting: Counting,
-) -> float:
-    """Return the mean FLOPs of a step over padded lengths, without ``each`` FLOPs per predicted position."""
-
-    def at(length: int) -> float:
+    def without_answers(length: int) -> float:
         one, two = (
             _count(recipe, network, data, rows) - each * (_answers(recipe, data, rows) or 0)
             for rows in _once_and_twice(data, length)
         )
-        return one + (two - one) * (batch - 1)
+        return one + (two - one) * (order.size - 1)
 
-    if counting == "counted":
-        return mean_over(padded, at)
-    if padded.max() > FITTED[-1]:
-        with contextlib.suppress(Exception):  # a mixer may raise anything for short sequences
-            return _fitted(recipe, padded, batch, each)
-    lengths = np.unique(np.quantile(padded, [0, 1 / 3, 2 / 3, 1], method="nearest"))
-    return float(np.interp(padded, lengths, [at(length) for length in lengths.tolist()]).mean())
+    bare = mean_over(padded, without_answers)
+    return bare + each * _answers_per_step(recipe, data, order, bare / each) if each else bare
 
 
 def _epochs(data: SequenceDataset, order: BatchSampler) -> int:
@@ -455,41 +399,12 @@ def _per_answer(head: nn.Module, views: int, width: int) -> float:
     return of(2) - of(1)
 
 
-def _fitted(recipe: Recipe, padded: np.ndarray, batch: int, each: float) -> float:
-    """Extrapolate what ``_bare`` counts from short sequences: FFTs as L log2 L, all else quadratically."""
-    task = recipe.task_of(recipe.last)
-    parts = []
-    for length in FITTED:
-        form = replace(task.form, length=length)
-        data = DatasetStub(form, 2, 2, 2).examples("train")
-        network = _network(recipe, form)
-        one, two = (np.array(_parts(recipe, network, data, form, n, each)) for n in (1, 2))
-        parts.append(one + (two - one) * (batch - 1))
-    rest, ffts = np.array(parts).T
-    at = np.array(FITTED, dtype=float)
-    slope, start = np.polyfit(at * np.log2(at), ffts, 1)
-    extrapolated = np.polyval(np.polyfit(at, rest, 2), padded) + slope * padded * np.log2(padded) + start
-    return float(extrapolated.mean())
-
-
-def _parts(
-    recipe: Recipe, network: nn.Module, data: SequenceDataset, form: SequenceSpec, examples: int, each: float
-) -> tuple[float, float]:
-    """Return the FLOPs of a number of examples without those of predictions: (all but FFTs, FFTs)."""
-    key = _passes(recipe), form, examples
-    rows = torch.arange(examples)
-    if key not in _counts:
-        _counts[key] = count_step(network, recipe.last.objective, form, data, rows)
-    rest, ffts = _counts[key]
-    return rest - each * (_answers(recipe, data, rows) or 0), ffts
-
-
-def _network(recipe: Recipe, form: SequenceSpec | None = None) -> nn.Module:
+def _network(recipe: Recipe) -> nn.Module:
     """Return the network to count; without gradients of its features if the head alone is trained.
 
     A network that is frozen in part counts as if all of it were trained.
     """
-    network = build_network(recipe, form)
+    network = build_network(recipe)
     body = [parameter for name, parameter in network.named_parameters() if not name.startswith("head.")]
     freeze(network, recipe.last.freeze)
     if any(parameter.requires_grad for parameter in body):
@@ -525,14 +440,3 @@ def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torc
 
 
 _counts: dict[tuple[object, ...], tuple[float, float]] = {}
-
-
-def _steps(budget: Budget, per_epoch: int, per_step: float) -> int | None:
-    if budget.seconds is not None:
-        return None
-    steps = budget.steps or round((budget.epochs or 0) * per_epoch + (budget.flops or 0) / per_step)
-    if steps < 1:
-        raise SpecError(
-            f"{budget} is less than one step (one epoch is {per_epoch} steps, {per_step:.3g} FLOPs each)"
-        )
-    return steps

@@ -11,7 +11,7 @@ from ..objectives.base import Objective
 from ..system import distributed
 from ..system.hardware import free_gpu_memory
 from ..tasks.base import Task
-from .recipe import Precision, Recipe, prepare_split, training_data
+from .recipe import Precision, Recipe, prepare_split
 from .step import accumulate_sums, precision_context
 
 POSITIONS = 32_768
@@ -40,6 +40,20 @@ class Evaluation:
     )
     clusters: Tensor | None = None  # (n,) examples with the same number are not independent
     confidence: Tensor | None = None  # (n,) predicted probability of each prediction, if the head gives one
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return predictions and targets as they are kept; empty if nothing is predicted."""
+        found: dict[str, Tensor] = {}
+        if self.predictions is not None:
+            found = {"prediction": self.predictions.to(self.targets.dtype), "target": self.targets}
+            if self.confidence is not None:  # 8 bits are enough for a reliability curve
+                found["confidence"] = (255 * self.confidence).round().to(torch.uint8)
+        elif self.shares is not None:
+            columns = (column.contiguous() for column in self.shares.long().unbind(1))
+            found = dict(zip(("prediction", "asked", "target"), columns, strict=True))
+        if found and self.clusters is not None:
+            found["cluster"] = self.clusters
+        return found
 
 
 @torch.no_grad()
@@ -137,11 +151,6 @@ def validation_data(recipe: Recipe) -> SequenceDataset:
     return prepare_split(recipe, recipe.task_of(recipe.last).load("val"))
 
 
-def validate(network: nn.Module, recipe: Recipe) -> Evaluation:
-    """Evaluate a recipe's last stage on the validation split."""
-    return _evaluate_split(network, recipe, validation_data(recipe))
-
-
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Evaluate a recipe's last stage on the test split; do not select anything by these scores."""
     return _evaluate_split(network, recipe, prepare_split(recipe, recipe.task_of(recipe.last).load("test")))
@@ -152,9 +161,8 @@ def load_test(task: Task) -> SequenceDataset:
     return task.load("test")
 
 
-def score_training_data(network: nn.Module, recipe: Recipe) -> Evaluation:
+def score_training_data(network: nn.Module, recipe: Recipe, data: SequenceDataset) -> Evaluation:
     """Evaluate a recipe's last stage on its first training examples, at most `MAX_TRAINING_EXAMPLES`."""
-    data = training_data(recipe)
     return _evaluate_split(network, recipe, data.take(torch.arange(min(MAX_TRAINING_EXAMPLES, len(data)))))
 
 

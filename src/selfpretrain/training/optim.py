@@ -3,6 +3,7 @@
 import fnmatch
 import inspect
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -44,7 +45,7 @@ class Optim:
     plateau_threshold: Rate = added(0.0)  # a gain below this share of the best score is no improvement
     cosine_steps: Count | None = added(None)  # step at which the cosine ends; None: the last of the stage
 
-    def build(self, network: nn.Module, slow: dict[str, float]) -> torch.optim.Optimizer:
+    def build(self, network: nn.Module, slow: Mapping[str, float]) -> torch.optim.Optimizer:
         """Return AdamW over the trainable parameters.
 
         Args:
@@ -82,7 +83,7 @@ class Optim:
         rest = (progress - warmup) / (1 - warmup) if warmup < 1 else 1.0
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * rest))
 
-    def _settings(self, name: str, parameter: Tensor, slow: dict[str, float]) -> tuple[float, float]:
+    def _settings(self, name: str, parameter: Tensor, slow: Mapping[str, float]) -> tuple[float, float]:
         for pattern, highest in slow.items():
             if fnmatch.fnmatch(name, f"*blocks.*.mixer.{pattern}"):
                 return min(self.lr, highest), 0.0

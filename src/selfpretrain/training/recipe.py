@@ -45,6 +45,33 @@ class Budget:
         if sum(value is not None for value in (self.steps, self.epochs, self.flops, self.seconds)) != 1:
             raise SpecError("a budget is given in exactly one of steps, epochs, flops and seconds")
 
+    def in_steps(self, per_epoch: int, flops_per_step: float = 0.0) -> int | None:
+        """Return the number of steps; None if the budget is in seconds.
+
+        Args:
+            per_epoch: steps of an epoch.
+            flops_per_step: needed for a budget in FLOPs.
+
+        Raises:
+            SpecError: if it is less than one step, or in FLOPs without those of a step.
+        """
+        if self.seconds is not None:
+            return None
+        if self.flops and not flops_per_step:
+            raise SpecError(f"{self} needs the FLOPs of a step; give steps or epochs")
+        flops = self.flops / flops_per_step if self.flops else 0.0
+        steps = self.steps or round((self.epochs or 0) * per_epoch + flops)
+        if steps < 1:
+            raise SpecError(
+                f"{self} is less than one step (one epoch is {per_epoch} steps, "
+                f"{flops_per_step:.3g} FLOPs each)"
+            )
+        return steps
+
+    def as_steps(self, steps: int | None) -> "Budget":
+        """Return the budget in steps, with the same time limit; itself if None."""
+        return self if steps is None else Budget(steps=steps, hours=self.hours)
+
 
 @spec
 class Stage:
@@ -125,6 +152,12 @@ class Recipe:
 def fingerprint(recipe: Recipe) -> str:
     """Return ten hex digits that change with anything that determines the result, see ``identity``."""
     return hashlib.sha256(json.dumps(identity(recipe), sort_keys=True).encode()).hexdigest()[:10]
+
+
+def stage_id(recipe: Recipe) -> str:
+    """Return the name of a recipe's last stage, and of its folder."""
+    parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
+    return "-".join([*map(name_of, parts), fingerprint(recipe)])
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

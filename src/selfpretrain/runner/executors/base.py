@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import SelfPretrainError, SpecError
-from ..plan import Job
+from ..plan import PlannedStage
 from ..workspace import Workspace
 
 
@@ -13,13 +13,13 @@ from ..workspace import Workspace
 class Ended:
     """How a stage ended: done, failed (reproducibly), lost with its worker, or stopped with a checkpoint."""
 
-    job: Job
+    stage: PlannedStage
     how: Literal["done", "failed", "lost", "stopped"]
     error: SelfPretrainError | None = None  # the reason, if it failed or was lost
 
 
 class Executor(abc.ABC):
-    """Runs stages somewhere; order and retries are up to the job queue."""
+    """Runs stages somewhere; order and retries are up to the queue."""
 
     attempts: ClassVar[int] = 1  # maximum number of tries of a stage that is lost
 
@@ -27,8 +27,8 @@ class Executor(abc.ABC):
         self.workspace = workspace
 
     @classmethod
-    def detach(cls, jobs: list[Job], workspace: Workspace) -> str:
-        """Submit all jobs to a scheduler that outlives this process, and return how to find them.
+    def detach(cls, stages: list[PlannedStage], workspace: Workspace) -> str:
+        """Submit all stages to a scheduler that outlives this process, and return how to find them.
 
         Raises:
             SpecError: if this executor cannot run detached.
@@ -37,7 +37,7 @@ class Executor(abc.ABC):
             "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- spt ...` detaches"
         )
 
-    def announce(self, jobs: list[Job]) -> None:  # noqa: B027  # optional
+    def announce(self, stages: list[PlannedStage]) -> None:  # noqa: B027  # optional
         """Announce all stages that will be started, each after the one that it starts from."""
 
     @property
@@ -46,7 +46,7 @@ class Executor(abc.ABC):
         """Number of stages that can run in parallel."""
 
     @abc.abstractmethod
-    def start(self, job: Job) -> None:
+    def start(self, stage: PlannedStage) -> None:
         """Start a stage; there is a free slot, and the stage that it starts from is done."""
 
     @abc.abstractmethod

@@ -23,9 +23,10 @@ from ...errors import Interrupted, SelfPretrainError, SpecError
 from ...system.events import emit, listen
 from ...system.hardware import share_gpu
 from ...system.startup import keep_memory
-from ..plan import Job
+from ...training.train import never
+from ..plan import PlannedStage
 from ..stage import run_stage
-from ..workspace import Workspace, never
+from ..workspace import Workspace
 from .base import Ended, Executor
 
 KILLED_MESSAGE = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
@@ -50,7 +51,7 @@ class Processes(Executor):
             devices.put(device)
         arguments = (self._events, self._stop, devices, max(map(gpus.count, gpus)))
         self._pool = ProcessPoolExecutor(workspace.workers, context, _start_worker, arguments)
-        self._running: dict[Future[None], Job] = {}
+        self._running: dict[Future[None], PlannedStage] = {}
         self._lost: list[Ended] = []
 
     @property
@@ -58,15 +59,15 @@ class Processes(Executor):
         """One per worker."""
         return self.workspace.workers
 
-    def start(self, job: Job) -> None:
+    def start(self, stage: PlannedStage) -> None:
         """Submit a stage to the pool."""
         try:
             with _block_sigint():
                 device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
                 workspace = replace(self.workspace, stop=never, device=device)
-                self._running[self._pool.submit(_run_job, job, workspace)] = job
+                self._running[self._pool.submit(_run_in_worker, stage, workspace)] = stage
         except BrokenProcessPool:
-            self._lost.append(_lost_job(job))
+            self._lost.append(_lost_stage(stage))
 
     def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended, and emit the workers' events in this process."""
@@ -120,20 +121,20 @@ def _check_main_guard() -> None:
             )
 
 
-def _to_ended(job: Job, error: BaseException | None) -> Ended:
+def _to_ended(stage: PlannedStage, error: BaseException | None) -> Ended:
     if isinstance(error, Interrupted):
-        return Ended(job, "stopped", error)
+        return Ended(stage, "stopped", error)
     if isinstance(error, SelfPretrainError):
-        return Ended(job, "failed", error)
+        return Ended(stage, "failed", error)
     if isinstance(error, BrokenProcessPool):
-        return _lost_job(job)
+        return _lost_stage(stage)
     if error is not None:
         raise error
-    return Ended(job, "done")
+    return Ended(stage, "done")
 
 
-def _lost_job(job: Job) -> Ended:
-    return Ended(job, "lost", SelfPretrainError(f"{KILLED_MESSAGE}, run the same command again"))
+def _lost_stage(stage: PlannedStage) -> Ended:
+    return Ended(stage, "lost", SelfPretrainError(f"{KILLED_MESSAGE}, run the same command again"))
 
 
 @contextmanager
@@ -168,9 +169,9 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _run_job(job: Job, workspace: Workspace) -> None:
+def _run_in_worker(stage: PlannedStage, workspace: Workspace) -> None:
     with listen(_worker["events"].put):
-        run_stage(job.recipe, replace(workspace, stop=_worker["stop"].is_set), job.tested, job.starts)
+        run_stage(stage, replace(workspace, stop=_worker["stop"].is_set))
 
 
 executor = Processes

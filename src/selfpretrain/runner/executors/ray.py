@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError
-from ..plan import Job
+from ..plan import PlannedStage
 from ..stage import Outcome, RemoteStage, replay, run_remote
 from ..workspace import Workspace
 from .base import Ended, Executor
@@ -39,7 +39,7 @@ class Ray(Executor):
             self._connect(workspace.executor_settings.get("address"))
         task = self._ray.remote(num_cpus=self._need["CPU"], num_gpus=self._need["GPU"], max_retries=RETRIES)
         self._task = task(run_remote)
-        self._running: dict[Any, Job] = {}
+        self._running: dict[Any, PlannedStage] = {}
 
     def _connect(self, address: str | None) -> None:
         try:
@@ -54,9 +54,9 @@ class Ray(Executor):
         resources = self._ray.cluster_resources()
         return max(1, min(int(resources.get(kind, 0) / need) for kind, need in self._need.items() if need))
 
-    def start(self, job: Job) -> None:
+    def start(self, stage: PlannedStage) -> None:
         """Submit a stage to Ray."""
-        self._running[self._task.remote(RemoteStage.of(job, self.workspace))] = job
+        self._running[self._task.remote(RemoteStage.of(stage, self.workspace))] = stage
 
     def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended."""
@@ -65,26 +65,26 @@ class Ray(Executor):
         finished, _ = self._ray.wait(list(self._running), timeout=timeout)
         return [self._to_ended(self._running.pop(task), task) for task in finished]
 
-    def _to_ended(self, job: Job, task: Any) -> Ended:
-        how, reason = self._outcome(job, task)
+    def _to_ended(self, stage: PlannedStage, task: Any) -> Ended:
+        how, reason = self._outcome(stage, task)
         if how == "done":
-            replay(self.workspace.stage_dir(job.name))
-            return Ended(job, "done")
+            replay(self.workspace.folder(stage.id))
+            return Ended(stage, "done")
         if how == "stopped":
-            return Ended(job, "stopped", Interrupted(reason))
-        return Ended(job, "failed", SelfPretrainError(reason))
+            return Ended(stage, "stopped", Interrupted(reason))
+        return Ended(stage, "failed", SelfPretrainError(reason))
 
-    def _outcome(self, job: Job, task: Any) -> Outcome:
+    def _outcome(self, stage: PlannedStage, task: Any) -> Outcome:
         errors = self._ray.exceptions
         try:
             return self._ray.get(task)
         except errors.TaskCancelledError as error:
             return "stopped", str(error)
         except errors.RayTaskError as error:
-            return "failed", f"{job.name}: {str(error).strip().splitlines()[-1]}"
+            return "failed", f"{stage.id}: {str(error).strip().splitlines()[-1]}"
         except errors.RayError as error:
             reason = " ".join(str(error).split())[:200]
-            return "failed", f"{job.name} was lost {1 + RETRIES} times: {reason}; run the same command again"
+            return "failed", f"{stage.id} was lost {1 + RETRIES} times: {reason}; run the same command again"
 
     def stop(self) -> None:
         """Cancel every stage, which then saves a checkpoint."""

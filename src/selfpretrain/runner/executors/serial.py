@@ -1,7 +1,7 @@
 """Stages one after another, in this process."""
 
 from ...errors import Interrupted, SelfPretrainError
-from ..plan import Job
+from ..plan import PlannedStage
 from ..stage import run_stage
 from .base import Ended, Executor
 
@@ -10,25 +10,25 @@ class Serial(Executor):
     """Runs each stage inside ``poll``, so only one at a time."""
 
     slots = 1
-    _next: Job | None = None
+    _next: PlannedStage | None = None
 
-    def start(self, job: Job) -> None:
+    def start(self, stage: PlannedStage) -> None:
         """Remember the stage for the next call of ``poll``."""
-        self._next = job
+        self._next = stage
 
     def poll(self, timeout: float) -> list[Ended]:
         """Run the stage to its end; the timeout is ignored."""
-        job = self._next
+        stage = self._next
         self._next = None
-        if job is None:
+        if stage is None:
             return []
         try:
-            run_stage(job.recipe, self.workspace, job.tested, job.starts)
+            run_stage(stage, self.workspace)
         except Interrupted as error:
-            return [Ended(job, "stopped", error)]
+            return [Ended(stage, "stopped", error)]
         except SelfPretrainError as error:
-            return [Ended(job, "failed", error)]
-        return [Ended(job, "done")]
+            return [Ended(stage, "failed", error)]
+        return [Ended(stage, "done")]
 
     def stop(self) -> None:
         """Do nothing: stages check the stop condition of the workspace themselves."""

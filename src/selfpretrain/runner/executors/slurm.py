@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from ... import registry
 from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
-from ..plan import Job
+from ..plan import PlannedStage
 from ..stage import Outcome, RemoteStage, replay
 from ..workspace import Workspace
 from .base import Ended, Executor
@@ -53,14 +53,14 @@ class Slurm(Executor):
         self.name = job_name(workspace.runs)
         self._flags = _sbatch_flags(workspace) | {"job_name": self.name}
         self._submitted: dict[str, Any] = {}
-        self._running: dict[str, Job] = {}
+        self._running: dict[str, PlannedStage] = {}
         self._missing_since: dict[str, float] = {}
         self._queue: set[str] | None = set()
         self._queried_at = -POLL_SECONDS
         self._stopping = False
 
     @classmethod
-    def detach(cls, jobs: list[Job], workspace: Workspace) -> str:
+    def detach(cls, stages: list[PlannedStage], workspace: Workspace) -> str:
         """Submit all jobs.
 
         Raises:
@@ -71,35 +71,39 @@ class Slurm(Executor):
             raise SpecError(
                 f"{count} jobs of {workspace.runs} are in the queue; scancel --name={executor.name}, first"
             )
-        executor.announce(jobs)
-        return f"{len(jobs)} jobs of Slurm, called {executor.name}; scancel --name={executor.name} ends them"
+        executor.announce(stages)
+        return (
+            f"{len(stages)} jobs of Slurm, called {executor.name}; scancel --name={executor.name} ends them"
+        )
 
-    def announce(self, jobs: list[Job]) -> None:
+    def announce(self, stages: list[PlannedStage]) -> None:
         """Submit all jobs in arrays: those without dependency first, then those that share one."""
-        families: dict[str | None, list[Job]] = {}
-        names = {job.name for job in jobs}
-        for job in jobs:
-            families.setdefault(job.after if job.after in names else None, []).append(job)
-        for after, family in families.items():
+        families: dict[str | None, list[PlannedStage]] = {}
+        ids = {stage.id for stage in stages}
+        for stage in stages:
+            families.setdefault(stage.parent if stage.parent in ids else None, []).append(stage)
+        for parent, family in families.items():
             for first in range(0, len(family), MAX_ARRAY):
-                self._submit(family[first : first + MAX_ARRAY], after)
+                self._submit(family[first : first + MAX_ARRAY], parent)
 
-    def _submit(self, jobs: list[Job], after: str | None = None) -> None:
+    def _submit(self, stages: list[PlannedStage], parent: str | None = None) -> None:
         with _explain_errors():
             slurm = self._submitit.SlurmExecutor(self.workspace.runs.absolute() / "slurm", 10**6)
-            dependency = {"dependency": f"afterok:{self._submitted[after].job_id}"} if after else {}
+            dependency = {"dependency": f"afterok:{self._submitted[parent].job_id}"} if parent else {}
             parameters = {"kill-on-invalid-dep": "yes", "requeue": True} | dependency | self._flags
             slurm.update_parameters(time=10**6, array_parallelism=MAX_ARRAY, additional_parameters=parameters)
-            submitted = slurm.map_array(run_in_job, [RemoteStage.of(job, self.workspace) for job in jobs])
-        self._submitted |= {job.name: slurm_job for job, slurm_job in zip(jobs, submitted, strict=True)}
+            submitted = slurm.map_array(
+                run_in_job, [RemoteStage.of(stage, self.workspace) for stage in stages]
+            )
+        self._submitted |= {stage.id: job for stage, job in zip(stages, submitted, strict=True)}
 
-    def start(self, job: Job) -> None:
+    def start(self, stage: PlannedStage) -> None:
         """Watch a job; it is submitted again if it left the queue with the stage that it depends on."""
         self._query_queue()
-        submitted = self._submitted.get(job.name)
+        submitted = self._submitted.get(stage.id)
         if submitted is None or not (self._in_queue(submitted) or submitted.paths.result_pickle.exists()):
-            self._submit([job])
-        self._running[job.name] = job
+            self._submit([stage])
+        self._running[stage.id] = stage
 
     def poll(self, timeout: float) -> list[Ended]:
         """Return the jobs that have a result, or have left the queue without one."""
@@ -107,39 +111,39 @@ class Slurm(Executor):
         if not self._query_queue():
             return []
         found = []
-        for job in list(self._running.values()):
-            if outcome := self._outcome(job):
-                self._missing_since.pop(job.name, None)
-                del self._running[job.name], self._submitted[job.name]
-                found.append(self._to_ended(job, outcome))
+        for stage in list(self._running.values()):
+            if outcome := self._outcome(stage):
+                self._missing_since.pop(stage.id, None)
+                del self._running[stage.id], self._submitted[stage.id]
+                found.append(self._to_ended(stage, outcome))
         return found
 
-    def _to_ended(self, job: Job, outcome: Outcome) -> Ended:
+    def _to_ended(self, stage: PlannedStage, outcome: Outcome) -> Ended:
         how, reason = outcome
         if how == "done":
-            replay(self.workspace.stage_dir(job.name))
-            return Ended(job, "done")
+            replay(self.workspace.folder(stage.id))
+            return Ended(stage, "done")
         if how == "stopped":
-            return Ended(job, "stopped", Interrupted(reason))
-        return Ended(job, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
+            return Ended(stage, "stopped", Interrupted(reason))
+        return Ended(stage, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
-    def _outcome(self, job: Job) -> Outcome | None:
-        submitted = self._submitted[job.name]
+    def _outcome(self, stage: PlannedStage) -> Outcome | None:
+        submitted = self._submitted[stage.id]
         if submitted.paths.result_pickle.exists():
             status, output = self._submitit.core.utils.pickle_load(submitted.paths.result_pickle)
             if status == "success":
                 return "done", ""
             return "failed", output.strip().splitlines()[-1].partition(": ")[2]
         if self._in_queue(submitted):
-            self._missing_since.pop(job.name, None)
+            self._missing_since.pop(stage.id, None)
             return None
         if self._stopping:
-            return "stopped", f"{job.name} was taken back"
-        if time.monotonic() - self._missing_since.setdefault(job.name, time.monotonic()) < LOST_AFTER:
+            return "stopped", f"{stage.id} was taken back"
+        if time.monotonic() - self._missing_since.setdefault(stage.id, time.monotonic()) < LOST_AFTER:
             return None
         return (
             "lost",
-            f"{job.name} was lost; {submitted.paths.stderr} may say why; run the same command again",
+            f"{stage.id} was lost; {submitted.paths.stderr} may say why; run the same command again",
         )
 
     def _in_queue(self, submitted: Any) -> bool:

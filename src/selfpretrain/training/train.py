@@ -1,4 +1,4 @@
-"""The trainer: one loop with early stopping for pretraining, finetuning and training from scratch.
+"""Training: one loop with early stopping for pretraining, finetuning and training from scratch.
 
 The batch, the masked positions and the learning rate of a step are pure functions of seed and step. All
 other state (weights, optimizer, dropout's random state, best weights so far) is in the checkpoint, so that a
@@ -9,8 +9,9 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +19,20 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import SequenceDataset, generator
+from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
+from ..objectives.base import ObjectiveBatch
 from ..system import distributed
-from ..system.events import Event, emit, listen
 from .evaluate import evaluate, reduce_sums
 from .model import Network
 from .optim import set_lr_factor
-from .recipe import Recipe
-from .run_dir import CHECKPOINT, CHECKPOINT_SECONDS, LOG, Log, RunDir, explain_damage
-from .step import accumulate_sums, backward, prepare
+from .recipe import Stage
+from .step import accumulate_sums, prepare, step
 
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
+CHECKPOINT_SECONDS = 20.0
+"""Seconds between two checkpoints."""
 COOLDOWN = 0.2
 """Share of a time limit in which the learning rate falls to 0 if the steps do not fit into it."""
 LINES = 100
@@ -38,11 +41,47 @@ FITTED = ("accuracy", "r2")
 """Training metrics logged with the loss; they are computed from the outputs of the training steps."""
 
 Stop = Callable[[], bool]
+"""Whether to stop; asked after every step."""
+Log = Callable[[str, float, dict[str, Any]], None]
+"""Takes "train" or "val", the share of the budget that is used, and numbers by name."""
+
+
+def never() -> bool:
+    """Return False: the default stop condition."""
+    return False
+
+
+def no_log(kind: str, progress: float, numbers: dict[str, Any]) -> None:
+    """Drop a line of the log."""
+
+
+class Checkpoint:
+    """Where a stage keeps what it needs to go on after an interruption; this one keeps nothing."""
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return the tensors and the state that were saved last; None if there are none."""
+        return None
+
+    def save(self, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
+        """Save tensors and a state of plain values."""
+
+    def explain_damage(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which errors in the content of a checkpoint name it."""
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Data:
+    """The examples to train on and to validate on, and what their sequences and targets are."""
+
+    form: SequenceSpec
+    train: SequenceDataset
+    val: SequenceDataset
 
 
 @dataclass
-class State:
-    """The part of a checkpoint that is not tensors."""
+class Trained:
+    """How far training has come: the part of a checkpoint that is not tensors, and what ``train`` returns."""
 
     step: int = 0
     seconds: float = 0.0
@@ -55,92 +94,93 @@ class State:
     since_best: int = 0  # validations without improvement
     rate: float = 1.0  # product of the plateau schedule's reductions of the learning rate
     stopped: str = ""  # why training ended: budget, hours, patience or diverged
-    log: int = 0  # size of the log at the checkpoint, in bytes
+    scores: dict[str, float] = field(default_factory=dict)  # of the selected weights on val
 
 
-@dataclass(frozen=True)
-class TrainerInputs:
-    """Recipe, network and data of the stage to train."""
+def train(
+    stage: Stage,
+    network: Network,
+    data: Data,
+    *,
+    seed: int = 0,
+    number: int = 1,
+    slow: Mapping[str, float] | None = None,
+    checkpoint: Checkpoint | None = None,
+    log: Log = no_log,
+    stop: Stop = never,
+) -> Trained:
+    """Train a network in place by one stage, and load the selected weights into it.
 
-    recipe: Recipe  # its last stage is trained
-    network: Network
-    train: SequenceDataset
-    val: SequenceDataset
-    steps: int | None  # None: the budget is in seconds
+    Nothing but ``checkpoint`` knows of files. The random state of torch is set, and left as training ends.
 
-
-class Trainer:
-    """The trainer of one stage, which starts from the checkpoint if there is one.
+    Args:
+        stage: its budget is in steps, epochs or seconds; one in FLOPs is turned into steps by a plan.
+        network: trained on the device where it is; its frozen weights stay as they are.
+        number: place of the stage in its recipe, from 1; equal stages of a recipe draw other numbers.
+        slow: highest learning rates by name patterns inside a mixer, see ``Mixer.slow``.
 
     Raises:
+        Interrupted: if ``stop`` returned True; a checkpoint has been saved.
         SpecError: if the batch does not divide among the processes, or a budget in seconds has several.
     """
+    run = _Run(stage, network, data, seed, number, slow or {}, checkpoint or Checkpoint(), log)
+    with contextlib.closing(run.batches):
+        while not run.state.stopped:
+            set_lr_factor(run.optimizer, run.lr_factor())
+            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, run.next_targets()))
+            logged = run.log_and_validate()
+            if run.should_stop(stop, logged):
+                run.save()
+                raise Interrupted("stopped; the same command resumes from here")
+            run.save_if_due()
+    if stage.select == "best":
+        network.load_state_dict(run.best)
+    if not run.state.scores:
+        run.state.scores = run.score()
+    return run.state
 
-    def __init__(self, inputs: TrainerInputs, folder: RunDir, stop: Stop) -> None:
-        self.network = inputs.network
-        self.train = inputs.train
-        self.val = inputs.val
-        self.steps = inputs.steps
-        self.folder = folder
-        self.stop = stop
-        recipe = inputs.recipe
-        self.stage = recipe.last
-        self.form = recipe.task_of(recipe.last).form
-        self.seed = recipe.seed
-        self.key = f"{len(recipe.stages)}"
-        self._check_clock()
-        self.sampler = BatchSampler(self.train.longest, self.stage.batch, self.seed)
-        self.device = next(self.network.parameters()).device
-        source = torch.device("cpu") if self.stage.objective.reads_inputs else self.device
-        self.batches = PrefetchLoader(self.train, self.sampler, source)
-        self.optimizer = self.stage.optim.build(self.network, recipe.model.mixer.slow())
-        prepare(self.network, self.stage, self.device)
-        self.wrapped_network: nn.Module = self.network
+
+class _Run:
+    """What ``train`` knows at a step: network, optimizer, batches, and how far it is."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        network: Network,
+        data: Data,
+        seed: int,
+        number: int,
+        slow: Mapping[str, float],
+        checkpoint: Checkpoint,
+        log: Log,
+    ) -> None:
+        self.stage, self.network, self.data = stage, network, data
+        self.seed, self.number = seed, number
+        self.checkpoint, self.log = checkpoint, log
+        self.sampler = BatchSampler(data.train.longest, stage.batch, seed)
+        self.steps = stage.budget.in_steps(self.sampler.per_epoch)
+        if self.steps is None and distributed.world_size() > 1:
+            raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
+        self.device = next(network.parameters()).device
+        source = torch.device("cpu") if stage.objective.reads_inputs else self.device
+        self.batches = PrefetchLoader(data.train, self.sampler, source)
+        self.optimizer = stage.optim.build(network, slow)
+        prepare(network, stage, self.device)
+        self.wrapped_network: nn.Module = network
         if distributed.world_size() > 1:
-            self.wrapped_network = DistributedDataParallel(self.network)
-        self.state = State()
-        self.best = _copy_weights(self.network)
+            self.wrapped_network = DistributedDataParallel(network)
+        self.state = Trained()
+        self.best = _copy_weights(network)
         # Since the last line of the log: sum of losses and number of steps; metric sums.
         self.running = torch.zeros(2, device=self.device)
         self.sums = dict[str, Tensor]()
-
-    def run(self) -> State:
-        """Train until the stage ends, and load the selected weights into the network.
-
-        Raises:
-            Interrupted: if ``stop`` returned True; a checkpoint has been saved.
-        """
         # Only dropout uses torch's global random state; resuming replaces it by that of the checkpoint.
-        torch.manual_seed(generator(self.seed, "dropout", self.key).initial_seed())
-        self._resume()
+        torch.manual_seed(generator(seed, "dropout", f"{number}").initial_seed())
+        if saved := checkpoint.load():
+            with checkpoint.explain_damage():
+                self._resume(*saved)
         self.wrapped_network.train()
-        log = Log(self.folder.path / LOG, self.state.log) if distributed.is_main() else None
-        with contextlib.ExitStack() as stack:
-            stack.callback(self.batches.close)
-            if log:
-                stack.enter_context(contextlib.closing(log))
-                stack.enter_context(listen(log.log_event))
-            self._train(log)
-            if log:
-                log.sync()
-        if self.stage.select == "best":
-            self.network.load_state_dict(self.best)
-        return self.state
-
-    def _train(self, log: Log | None) -> None:
-        saved = clock = time.perf_counter()
-        while not self.state.stopped:
-            self._step()
-            now = time.perf_counter()
-            self.state.seconds += now - clock
-            clock = now
-            logged = self._log_and_validate()
-            if self._should_stop(logged):
-                self._save(log)
-                raise Interrupted("stopped; the same command resumes from here")
-            if now - saved > CHECKPOINT_SECONDS:
-                self._save(log)
-                saved = time.perf_counter()
+        self.saved = self.clock = time.perf_counter()
 
     @property
     def progress(self) -> float:
@@ -149,51 +189,50 @@ class Trainer:
             return min(1.0, self.state.step / self.steps)
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
-    def _step(self) -> None:
-        step = self.state.step
-        objective = self.stage.objective
-        set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
-        random = generator(self.seed, "ask", self.key, step)
-        targets = objective.make_targets(self.batches.batch(step), self.form, random).to(self.device)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss, sums = backward(self.wrapped_network, self.stage, self.form, targets)
-        if self.stage.optim.clip:
-            for network in self.network.networks():
-                nn.utils.clip_grad_norm_(network.parameters(), self.stage.optim.clip)
-        self.optimizer.step()
+    def next_targets(self) -> ObjectiveBatch:
+        """Return the batch of this step, with its labels and masks."""
+        random = generator(self.seed, "ask", f"{self.number}", self.state.step)
+        batch = self.batches.batch(self.state.step)
+        return self.stage.objective.make_targets(batch, self.data.form, random).to(self.device)
+
+    def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
+        """Add the loss and the metric sums of a step, and the time since the one before."""
         self.running[0] += loss
         self.running[1] += 1
         accumulate_sums(self.sums, sums)
         self.state.step += 1
+        now = time.perf_counter()
+        self.state.seconds += now - self.clock
+        self.clock = now
 
-    def _lr_factor(self) -> float:
+    def lr_factor(self) -> float:
+        """Return the learning rate of this step as a share of its base."""
         # Evaluated at the middle of the step: neither the first nor the last step has a rate of zero.
-        step = self.state.step + 0.5
-        progress = self.progress if self.steps is None else step / self.steps
-        return self.stage.optim.lr_factor(progress, step) * self._cooldown()
-
-    def _cooldown(self) -> float:
-        """Return 1, or what falls to 0 at the end of a time limit that comes before the last step."""
+        middle = self.state.step + 0.5
+        progress = self.progress if self.steps is None else middle / self.steps
+        factor = self.stage.optim.lr_factor(progress, middle)
         hours = self.stage.budget.hours
         # The clocks of several processes differ, and their learning rates must not.
         if hours is None or distributed.world_size() > 1:
-            return 1.0
+            return factor * self.state.rate
+        # The rate falls to 0 at the end of a time limit that comes before the last step.
         used = min(1.0, self.state.seconds / (3600 * hours))
-        return 1.0 if self.progress >= used else min(1.0, (1 - used) / COOLDOWN)
+        cooldown = 1.0 if self.progress >= used else min(1.0, (1 - used) / COOLDOWN)
+        return factor * cooldown * self.state.rate
 
-    def _log_and_validate(self) -> bool:
+    def log_and_validate(self) -> bool:
         """Log and validate where due; return whether any of it was, or the time limit is reached."""
         state = self.state
-        before = (self.state.lines, self.state.evals)
+        before = (state.lines, state.evals)
         if math.floor(self.progress * LINES) > state.lines:
             state.lines = math.floor(self.progress * LINES)
-            self._emit("train", self._training_metrics())
+            self._write("train", self._training_metrics())
         # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
         due = math.floor(self.progress * self.stage.evals)
         late = self._time_is_up()
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
-            self._emit("val", self._validate())
+            self._write("val", self._validate())
         if (late or self.progress >= 1) and not state.stopped:
             state.stopped = "budget" if self.progress >= 1 else "hours"
         return late or (state.lines, state.evals) != before
@@ -214,23 +253,32 @@ class Trainer:
         loss = total / max(steps, 1)
         if not math.isfinite(loss):
             self.state.stopped = "diverged"
+            if self.stage.select == "last":
+                self.state.scores = {}  # those of the last validation are of other weights
         fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
+
+    def score(self) -> dict[str, float]:
+        """Return the scores on the validation split."""
+        stage, data = self.stage, self.data
+        return evaluate(self.network, stage.objective, data.val, data.form, stage.precision).scores
 
     def _validate(self) -> dict[str, float]:
         state = self.state
         criterion = self.stage.criterion
-        stage = self.stage
-        scores = evaluate(self.network, stage.objective, self.val, self.form, stage.precision).scores
+        scores = self.score()
         if criterion not in scores:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
         state.since_best += 1
-        if scores[criterion] > state.best_score:
+        improved = scores[criterion] > state.best_score
+        if improved:
             state.best_score = scores[criterion]
             state.best_step = state.step
             state.since_best = 0
             self.best = _copy_weights(self.network)
+        if improved or self.stage.select == "last":
+            state.scores = scores
         if self.stage.optim.schedule == "plateau" and self._plateau_reached(scores[criterion]):
             state.rate *= self.stage.optim.factor
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
@@ -257,25 +305,27 @@ class Trainer:
             state.waited = 0
         return late and not improved
 
-    def _emit(self, kind: str, numbers: dict[str, float]) -> None:
-        if distributed.is_main():
-            position = {"step": self.state.step, "epoch": self.state.step / self.sampler.per_epoch}
-            numbers = numbers | position | {"seconds": round(self.state.seconds, 3)}
-            emit(Event(kind, self.folder.name, self.progress, 1.0, numbers))
+    def _write(self, kind: str, numbers: dict[str, float]) -> None:
+        state = self.state
+        place = {"step": state.step, "epoch": state.step / self.sampler.per_epoch}
+        self.log(kind, self.progress, numbers | place | {"seconds": round(state.seconds, 3)})
 
-    def _should_stop(self, logged: bool) -> bool:
+    def should_stop(self, stop: Stop, logged: bool) -> bool:
+        """Return whether to stop; processes must agree, which costs an exchange: only at steps that log."""
         if self.state.stopped:
             return False
-        # Processes must agree, which costs an all-reduce: only at steps that log or validate anyway.
         if distributed.world_size() == 1:
-            return self.stop()
-        return logged and distributed.any_process(self.stop())
+            return stop()
+        return logged and distributed.any_process(stop())
 
-    def _save(self, log: Log | None) -> None:
-        if log is None:
-            return
-        # The log must be on disk before a checkpoint that refers to its size.
-        self.state.log = log.sync()
+    def save_if_due(self) -> None:
+        """Save a checkpoint if the last one is old."""
+        if self.clock - self.saved > CHECKPOINT_SECONDS:
+            self.save()
+            self.saved = time.perf_counter()
+
+    def save(self) -> None:
+        """Save a checkpoint."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for i, entry in self.optimizer.state_dict()["state"].items():
@@ -284,19 +334,10 @@ class Trainer:
         tensors |= {f"sum.{name}": value for name, value in self.sums.items()}
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        self.folder.save(CHECKPOINT, tensors, dataclasses.asdict(self.state) | {"stage": self.folder.name})
+        self.checkpoint.save(tensors, dataclasses.asdict(self.state))
 
-    def _resume(self) -> None:
-        if self.folder.has(CHECKPOINT):
-            tensors, state = self.folder.load(CHECKPOINT)
-            with explain_damage(self.folder, CHECKPOINT):
-                if state.pop("stage", self.folder.name) != self.folder.name:
-                    raise ValueError("it is of another stage")
-                state.pop("dropped", None)  # in checkpoints of earlier versions
-                self._load_state(tensors, State(**state))
-
-    def _load_state(self, tensors: dict[str, Tensor], state: State) -> None:
-        self.state = state
+    def _resume(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        self.state = Trained(**state)
         self.network.load_state_dict(_strip_prefix("network.", tensors))
         self.best = {name: value.to(self.device) for name, value in _strip_prefix("best.", tensors).items()}
         self.running = tensors["running"].to(self.device)
@@ -311,10 +352,6 @@ class Trainer:
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
-
-    def _check_clock(self) -> None:
-        if self.steps is None and distributed.world_size() > 1:
-            raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
 
 
 def _copy_weights(network: nn.Module) -> dict[str, Tensor]:

@@ -12,9 +12,9 @@ import torch
 
 import torture
 from selfpretrain.errors import ForeignRun, StoreError, Taken
+from selfpretrain.runner import run_dir
+from selfpretrain.runner.run_dir import Log, RunDir
 from selfpretrain.system.files import read_json, write_text
-from selfpretrain.training import run_dir
-from selfpretrain.training.run_dir import Log, RunDir
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..errors import StoreError, Taken
-from ..system.events import Event, report_progress
+from ..system.events import report_progress
 from ..system.files import (
     POLL,
     Json,
@@ -39,7 +39,8 @@ from ..system.files import (
     write_bytes,
     write_json,
 )
-from . import checkpoint
+from ..training import checkpoint
+from ..training.train import CHECKPOINT_SECONDS
 
 WEIGHTS = "weights.safetensors"
 LOG = "log.jsonl"
@@ -51,8 +52,6 @@ ERROR = "error.txt"
 """File with the error of a failed attempt; the next attempt removes it."""
 PART = ".part-"
 """Separates the name of a stage from the host and process id of an attempt."""
-CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints, and between two heartbeats of an attempt."""
 DEAD = 3
 """Checkpoint intervals without a heartbeat after which another machine takes an attempt over."""
 
@@ -314,7 +313,6 @@ class Log:
     """The training log: a JSON-lines file that is truncated to the last checkpoint when training resumes."""
 
     def __init__(self, path: Path, size: int = 0) -> None:
-        self._stage = RunDir(path.absolute().parent).name
         with explain_errors(path):
             self._file = path.open("a+b")
             if self.size < size:
@@ -329,11 +327,6 @@ class Log:
         with explain_errors(Path(self._file.name)):
             self._file.write((json.dumps(line) + "\n").encode())
             self._file.flush()
-
-    def log_event(self, event: Event) -> None:
-        """Append the training and validation metrics of this directory's stage; ignore other events."""
-        if event.kind in ("train", "val") and event.name == self._stage:
-            self.write({"kind": event.kind} | dict(event.numbers))
 
     def sync(self) -> int:
         """Flush all lines to disk, and return the size of the file in bytes."""
