@@ -61,7 +61,7 @@ def test_settings_can_be_listed(capsys):
         text = json.dumps(value) if isinstance(value, int | float | str | None) else None
         if text and not path.startswith("task") and "budget" not in path:
             study = comparison(toys.Majority(), ("attention",), None, 1, "small", {})
-            assert study.with_settings({path: text}).arms == study.arms, path
+            assert study.with_settings({path: text}).architectures == study.architectures, path
 
 
 def test_imported_data_are_tasks(capsys, random):

@@ -21,6 +21,7 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.studies.compare import _size
 from selfpretrain.training import cost
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.mixer_checks import check, check_recipes
@@ -220,11 +221,11 @@ def test_matched_architectures_are_equally_large(goal, heads, by):
     mixers = (Attention(), S4D(states=16), Attention(heads))
     width = {"attention 1.model.width": goal // 8 * 8}
     comparison = compared(toys.Majority(shortest=24), mixers, "masked", 1, "smoke", width).match_size(by)
-    first, *others = (comparison._size(arms, by) for arms in comparison.arms)
-    for size, arms in zip(others, comparison.arms[1:], strict=True):
+    first, *others = (_size(comparison.tasks[0], arms, by) for arms in comparison.architectures[0])
+    for size, arms in zip(others, comparison.architectures[0][1:], strict=True):
         step = 2 if isinstance(arms.model.mixer, S4D) else 2 * heads
         coarse = step / arms.model.width  # half a step of width is a whole one of its square
         assert abs(size / first - 1) < max(0.05, 1.1 * coarse)
         assert arms.model.width % step == 0
         assert arms.scratch_model == arms.model
-    assert len(comparison.notes()) == len(comparison.arms) + 3
+    assert len(comparison.notes()) == len(comparison.architectures[0]) + 3

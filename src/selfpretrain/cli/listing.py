@@ -52,10 +52,8 @@ def _offered(shelf: str) -> dict[str, str]:
 def _settings(task: str) -> dict[str, Any]:
     """Return the settings of a comparison on a task, with their defaults."""
     from ..api import comparison
-    from ..studies.compare import Compare
 
-    study = comparison(task, ("attention",), None, 1, "small", {})
-    return study.settings() if isinstance(study, Compare) else {}
+    return comparison(task, ("attention",), None, 1, "small", {}).settings()
 
 
 def _described(shelf: str, name: str) -> dict[str, Any]:
