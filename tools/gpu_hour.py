@@ -45,7 +45,7 @@ from selfpretrain.studies.recipes.printed import paper_arms
 from selfpretrain.system.hardware import environment
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import backward, prepare
+from selfpretrain.training.step import prepare, step
 
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
@@ -128,15 +128,12 @@ def step_of(
     data = made_up(look, stage.batch).preload(device)
     rows = torch.arange(stage.batch)
 
-    def step() -> None:
+    def train() -> None:
         batch = data.batch(rows).to(device)
         targets = stage.objective.make_targets(batch, look.form, generator("ask"))
-        optimizer.zero_grad(set_to_none=True)
-        backward(network, stage, look.form, targets)
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
+        step(network, optimizer, stage, look.form, targets)
 
-    return step
+    return train
 
 
 def measured(step: Callable[[], None], device: torch.device, toy: bool) -> Result:

@@ -14,7 +14,7 @@ import toys
 from selfpretrain.runner import stage as runner
 from selfpretrain.runner.run_dir import LOG, RunDir
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.training import step, trainer
+from selfpretrain.training import step, train
 from selfpretrain.training.recipe import Recipe, build_network
 
 HASHED = ("data", "batches", "masks", "draws", "shapes", "rates")
@@ -59,13 +59,13 @@ class Witness:
             nudged(network, self.nudge)
         return network
 
-    def backward(self, network, stage, form, targets):
+    def step(self, network, optimizer, stage, form, targets):
         """Stand in for the function of that name."""
         batch = targets.batch
         self.parts["draws"].append(torch.get_rng_state().numpy().tobytes())
         self._keep("batches", batch.inputs, batch.padding_mask, batch.lengths, batch.weights, batch.targets)
         self._keep("masks", targets.masked, targets.loss_mask, targets.size)
-        return step.backward(network, stage, form, targets)
+        return step.step(network, optimizer, stage, form, targets)
 
     def read(self, folder: RunDir) -> None:
         """Add what a finished stage has written."""
@@ -95,7 +95,7 @@ def witnessed(recipe: Recipe, runs: Path, nudge: int = 0) -> Witness:
     toys.settle()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "build_network", witness.build_network)
-        patch.setattr(trainer, "backward", witness.backward)
+        patch.setattr(train, "step", witness.step)
         runner.run(recipe, workspace)
     for prefix in recipe.prefixes():
         witness.read(RunDir(workspace.stage(prefix).path))
