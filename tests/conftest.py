@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from beartype import BeartypeConf
@@ -24,6 +25,10 @@ from beartype.claw import beartype_package
 from jaxtyping import install_import_hook
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# In the default suite, for time; `pytest --hypothesis-profile=thorough` tries ten times as many.
+hypothesis.settings.register_profile("quick", max_examples=25, deadline=None)
+hypothesis.settings.register_profile("thorough", max_examples=250, deadline=None)
+hypothesis.settings.load_profile("quick")
 
 
 def check_annotations() -> None:

@@ -228,13 +228,12 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"-[\d.e-]+", word) is not None
 
 
-def test_every_guarantee_names_tests_that_there_are() -> None:
+def test_ten_guarantees_name_tests_that_exist() -> None:
     page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     there = {name for text in sources for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}
-    rows = [line for line in page.splitlines() if line.startswith("|") and line.endswith("|")]
-    promises = [line for line in rows if "`test_" in line]
-    assert len(promises) > 15
+    promises = [line for line in page.splitlines() if line.startswith("| ") and "`test_" in line]
+    assert len(promises) == 10
     assert set(re.findall(r"`(test_\w+)`", page)) <= there
 
 

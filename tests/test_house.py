@@ -19,7 +19,7 @@ LARGEST_FILE = 600
 LONGEST_FUNCTION = 80
 MOST_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
-READ_FILES = ("data", "tasks", "system", "training")  # which may have been made by somebody else
+READ_FILES = ("data", "tasks", "system", "training", "runner")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 
@@ -291,7 +291,7 @@ def lines(node: Function) -> int:
 
 
 def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
-    """One function may, and it names one file that a stage has written and can write again."""
+    """Two functions may, and they name one file that a stage has written and can write again."""
     found = set()
     for path in (path for path in FILES if path.parts[len(PACKAGE.parts)] in READ_FILES):
         docs = {ast.get_docstring(node, clean=False) for node in functions(parsed(path))}
@@ -300,7 +300,7 @@ def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
             texts = {text for text in said if isinstance(text, str)} - docs
             if any(re.search(r"\b(delete|erase|rm)\b", text) for text in texts):
                 found.add((path.relative_to(PACKAGE).as_posix(), function.name))
-    assert found == {("runner/run_dir.py", "_advice")}
+    assert found == {("runner/run_dir.py", "_advice"), ("runner/plan.py", "read_result")}
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:

@@ -139,7 +139,7 @@ TINY = {"width": 8, "depth": 2, "scale": "smoke", "device": "cpu"}
         ("InPlace", "a network with inplace fails: RuntimeError: "),
     ],
 )
-@pytest.mark.parametrize("scale", ["smoke", "auto"])
+@pytest.mark.parametrize("scale", ["smoke", pytest.param("auto", marks=pytest.mark.slow)])
 def test_fit_says_in_one_line_why_a_network_cannot_be_trained(name, said, scale):
     with pytest.raises((SpecError, StageFailed)) as caught:
         spt.SequenceClassifier(mixer=f"own_networks:{name}", **TINY | {"scale": scale}).fit(

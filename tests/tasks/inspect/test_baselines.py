@@ -106,6 +106,7 @@ def test_the_commonest_runs_are_kept_and_large_vocabularies_do_not_collide(monke
     assert len(found.codes) == 9 + 8 + 7 + 6  # all are equally frequent
 
 
+@pytest.mark.slow
 def test_known_answers_on_digits():
     scores = baseline_scores(Digits())
     assert set(scores) == {

@@ -1,6 +1,6 @@
 """What a verdict costs with --seeds auto and with always six seeds, in real comparisons.
 
-    python benchmarks/auto_seeds.py paths stdlib digits words --runs runs-auto
+    python experiments/auto_seeds.py paths stdlib digits words --runs runs-auto
 
 Every task is compared twice in one folder of runs: with seeds added until the verdict is decided, then with
 six. Results that both ask for are trained once. "words" is a file of one's own, imported first: English words
@@ -12,18 +12,20 @@ import argparse
 import csv
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import few_labels
-from few_labels_data import SETS, fetch
-from speed import Table, put
-
 import selfpretrain as spt
+from few_labels_data import SETS, fetch
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.report import format
 from selfpretrain.report.analysis import DECIDED, Difference, analyse
 from selfpretrain.report.results import ExperimentResults
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from tables import Table, put
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "auto_seeds.json"

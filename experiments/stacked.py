@@ -1,6 +1,6 @@
 """Several seeds of one network stacked in one process, against the same networks one after the other.
 
-    python benchmarks/stacked.py [--seeds 4] [--rounds 12]
+    python experiments/stacked.py [--seeds 4] [--rounds 12]
 
 The weights of all seeds are stacked, and `torch.func.vmap` runs forward and backward of all networks at once;
 losses are computed network by network. Prints the largest difference between the losses, and the median ratio
@@ -11,14 +11,15 @@ import argparse
 import copy
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from loop import Noise
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -28,6 +29,9 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from speed import Noise
 
 CASES = (
     ("attention", 64, 32, 32),

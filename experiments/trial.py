@@ -3,7 +3,7 @@
     pip install aeon seglearn rdata
     apt-get download r-cran-mlbench asterisk-core-sounds-{en,fr,it}-wav
     for file in *.deb; do dpkg -x "$file" debs; done
-    DEBS=debs python benchmarks/trial.py
+    DEBS=debs python experiments/trial.py
 
 Set by set, each kept in trial.json when it is finished; the same command goes on from there, and writes the
 tables of docs/trial.md. ``--page`` writes them without measuring, ``--sets NAME`` tries some again. Files are
@@ -27,7 +27,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from speed import Table, put
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from tables import Table, put
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "trial.json", HERE.parent / "docs" / "trial.md"

@@ -1,6 +1,6 @@
 """Tasks in which the effect was looked for and not found: of docs/miniatures.md, and of nothing else.
 
-``tools/trials.py`` finds them as ``trial_tasks:Frames`` and ``trial_tasks:Slow``.
+``experiments/trials.py`` finds them as ``trial_tasks:Frames`` and ``trial_tasks:Slow``.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What self-pretraining gives beside simple methods on labelled sequences that come with packages.
 
     pip install aeon seglearn gender-guesser rdata
-    MLBENCH=folder python benchmarks/data_sets.py --minutes 30
+    MLBENCH=folder python experiments/data_sets.py --minutes 30
 
 Set by set, smallest first, each kept in data_sets.json when it is finished; the same command goes on from
 there, and writes the tables of docs/data-sets.md. ``--page`` writes them without measuring. Every method
@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled import SETS, Labelled
-from speed import Table, put
 
+from labelled import SETS, Labelled
 from selfpretrain.report.format import MINUS, NONE, plural
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from tables import Table, put
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "data_sets.json", HERE.parent / "docs" / "data-sets.md"

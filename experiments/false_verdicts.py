@@ -1,6 +1,6 @@
 """How often two equally good arms are told apart, by groups of test examples and by seeds.
 
-    python benchmarks/false_verdicts.py [--draws 2000]
+    python experiments/false_verdicts.py [--draws 2000]
 
 Groups (patients, speakers) differ in which arm suits them, seeds differ, and the two go together, in three
 mixtures. Even groups have 50 examples each, uneven ones 10 to 200. The table has the percent of made-up

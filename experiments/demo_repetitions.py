@@ -1,6 +1,6 @@
 """Repeat the comparison of ``make demo`` with other seeds and on other code paths of the processor.
 
-    python tools/demo_repetitions.py docs/demo/repetitions.tsv --repetitions 20 --lanes here,default
+    python experiments/demo_repetitions.py docs/demo/repetitions.tsv --repetitions 20 --lanes here,default
 
 A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at
 seed 2000, which no setting was chosen with. Lanes are kinds of instructions that PyTorch may use; each gives
@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 import machines
 
 FIRST_SEED = 2_000

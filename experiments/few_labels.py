@@ -1,7 +1,7 @@
 """Few labels and many sequences: what fit keeps, its network, training from scratch and simple methods.
 
-    python benchmarks/few_labels.py --minutes 60
-    python benchmarks/few_labels.py --only nouns/300/0 sentences/100
+    python experiments/few_labels.py --minutes 60
+    python experiments/few_labels.py --only nouns/300/0 sentences/100
 
 Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
 this file, so that the same command goes on where it was stopped, and it writes the tables of
@@ -19,12 +19,12 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from few_labels_data import SETS, Data, Examples, fetch, whole
-from few_labels_simple import Simple, simple_methods
-from speed import Table, put
 
-from selfpretrain.estimators.search import FINALISTS
+from few_labels_data import SETS, Data, Examples, fetch, whole
 from selfpretrain.report.format import NONE
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+from tables import Table, put
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "few_labels.json"
@@ -69,6 +69,8 @@ def divided(data: Data, examples: Examples, number: int, seed: int) -> Parts:
 
 def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minutes: float | None) -> Entry:
     """Return scores and seconds of every method on one draw of labels, and how they differ."""
+    from selfpretrain.estimators.search import FINALISTS
+
     X, y, Z, z = parts
     found: Entry = {"load": [os.getloadavg()[0]], "methods": {}}
     counts: dict[str, np.ndarray] = {}
@@ -98,8 +100,10 @@ def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minute
     return found
 
 
-def chosen_simple(data: Data, parts: Parts, number: int, seed: int) -> dict[str, Simple]:
+def chosen_simple(data: Data, parts: Parts, number: int, seed: int) -> dict[str, Any]:
     """Return the simple method with the best validation score, of labels alone and of all sequences."""
+    from few_labels_simple import simple_methods
+
     X, y, Z, _ = parts
     reader = data.make(random_state=seed, scale="smoke").fit(X, y)  # reads sequences; its network is not used
     methods = simple_methods(reader, Z)

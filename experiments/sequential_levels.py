@@ -1,6 +1,6 @@
 """Compute the nominal levels of repeated confidence intervals after every seed.
 
-    python tools/sequential_levels.py src/selfpretrain/report/sequential_levels.tsv
+    python experiments/sequential_levels.py src/selfpretrain/report/sequential_levels.tsv
 
 A comparison that looks after every seed from `first` to `last` and stops at the first interval without zero
 is wrong more often than one that looks once. Each look therefore uses a Student's t interval of a smaller

@@ -1,6 +1,6 @@
 """What it costs to hand out stages that do nothing, per executor, beside a plain pool.
 
-    python benchmarks/dispatch.py [--stages 1000] [--ray] [--slurm]
+    python experiments/dispatch.py [--stages 1000] [--ray] [--slurm]
 
 Times are milliseconds per stage, from the first to the last, with what it takes to start: a process of ours
 imports PyTorch. A directory is what a stage pays to be claimed and published. Ray's clock starts when its

@@ -1,6 +1,6 @@
 """How many seeds a verdict takes, and how often it is wrong, at the spreads of our tasks, by simulation.
 
-    python benchmarks/sequential.py [--paths 10000]
+    python experiments/sequential.py [--paths 10000]
 
 The spread between seeds and the error of the test examples are those of the kept studies: read from the
 pages of Tables 1 and 9, pooled over the contrasts and the sizes of a model; and from the demonstration, whose
