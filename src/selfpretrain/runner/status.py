@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
-from ..report import page, results
+from ..report import results
 from ..report.integrity import MEND
-from ..report.page import DIGESTS
 from ..report.render import csv_long
 from ..report.results import read_record
 from ..system.files import LEFTOVER, explain_errors, lock_holder, read_json
@@ -150,7 +149,7 @@ def _check_experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
         wrong += _check(partial(read_json, path, advice=MEND.format(path.name)))
     if sound and not wrong:
         wrong = [*_check(lambda: _check_table(folder))]
-    yield from wrong or _check_pages(folder)
+    yield from wrong
 
 
 def _check_table(folder: Path) -> None:
@@ -163,12 +162,6 @@ def _check_table(folder: Path) -> None:
         content = path.read_bytes()
     if content != csv_long.document(experiment).encode():
         raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")
-
-
-def _check_pages(folder: Path) -> Iterator[Flaw]:
-    """Yield the pages that differ from what was written; folders of earlier versions have no hashes."""
-    if (folder / DIGESTS).exists():
-        yield from map(_flaw, page.altered(folder))
 
 
 def _check(check: Callable[[], object], remedy: str = "") -> Iterator[Flaw]:

@@ -1,7 +1,7 @@
 r"""Render the tables of a page in LaTeX, for ``\input``; they need the package booktabs."""
 
 from ..format import plain
-from ..layout import Depth, Entry, Page, ReportTable
+from ..layout import Entry, Page, ReportTable
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -36,7 +36,7 @@ SPECIAL = {
 
 def document(page: Page) -> str:
     """Return the LaTeX of all tables of a page, one float each."""
-    made = [table for section in page.to(Depth.FOLDED) for table in section.tables if table.rows]
+    made = [table for section in page.printed for table in section.tables if table.rows]
     head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
     comment = "\n".join(f"% {plain(line)}" for line in head)
     return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"
