@@ -546,7 +546,6 @@ def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path
     asked = {
         tmp_path / "model" / "model.json": ["predict", model, str(tmp_path / "new.npy"), "-o", runs + ".csv"],
         study / "study.json": ["report", str(study)],
-        study / "pages.json": ["runs", "verify", runs],
         recipe: ["run", str(recipe), "--runs", str(tmp_path / "own"), "--quiet"],
     }
     at, failures, tries = random.Random(5), [], some(8, 200)

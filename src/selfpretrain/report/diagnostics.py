@@ -44,7 +44,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
             scores = np.array([[each[row, column].mean for row in rows] for each in means])
             found[f"{column}, over tasks"] = rank(rows, scores)
     elif analysis.results.record.looks is None:
-        for task in analysis.results.tasks:
+        for task in (each.task for each in analysis.tasks):
             for column in task.headline:
                 cells = [task.at(row, column) for row in task.rows]
                 seeds = [seed for seed in cells[0] if all(seed in each for each in cells)]

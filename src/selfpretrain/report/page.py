@@ -3,6 +3,7 @@
 To add a section, write a function from an ``Analysis`` to a ``Section`` and add it to ``SECTIONS``.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -196,31 +197,33 @@ def _few(analysis: Analysis) -> bool:
 
 
 def _scores(analysis: Analysis) -> Section:
-    """Return the scores of every arm, and of simple methods without a network."""
-    caption = LINES if analysis.results.record.figure == "lines" else POINTS
-    caption += tables.repeated(analysis.results.record.looks)
+    """Return the scores of every arm, and of simple methods without a network; of few rows, gains beside."""
     facts = []
     for task in analysis.tasks:
         simple = {"chance": task.task.record.task.chance, **task.task.record.baselines}
         found = [f"{name} {format.score(task.metric, x)}" for name, x in simple.items() if x is not None]
         label = f", {task.label}" if len(analysis.tasks) > 1 else ""
         facts += [(f"Without a network{label}", "; ".join(found))] if found else []
+    caption = LINES if analysis.results.record.figure == "lines" else POINTS
     if any(math.isfinite(task.best_baseline[1]) for task in analysis.tasks):
         caption += " Dotted: the best simple baseline."
     if pictures.papers_task(analysis):
         caption += " Hollow circles are the paper's numbers."
-    made = (tables.scores(analysis),)
-    return Section(
-        "Scores", facts=tuple(facts), pictures=pictures.scores(analysis), caption=caption, tables=made
-    )
+    drawn, gains = pictures.scores(analysis), pictures.gains(analysis)
+    if _few(analysis):
+        pairs = itertools.zip_longest(drawn, gains)
+        drawn = tuple(picture for pair in pairs for picture in pair if picture)
+        caption += f" {GAINS}" if gains else ""
+    caption += tables.repeated(analysis.results.record.looks)
+    return Section("Scores", "", (), tuple(facts), drawn, caption, (tables.scores(analysis),))
 
 
 def _gains(analysis: Analysis) -> Section:
     """Return what each arm gains over another, paired by seed, and how much of it further arms gain."""
     made = (tables.gains(analysis), diagnostics.gaps(analysis))
-    drawn = pictures.gains(analysis)
-    shown: Shown = "open" if _few(analysis) else "folded"
-    return Section("Gains", pictures=drawn, caption=GAINS, tables=made, shown=shown)
+    if _few(analysis):
+        return Section("Gains", tables=made)
+    return Section("Gains", pictures=pictures.gains(analysis), caption=GAINS, tables=made, shown="folded")
 
 
 def _caveats(analysis: Analysis) -> Section:
@@ -316,12 +319,9 @@ def _data(task: TaskResults) -> Facts:
     sizes = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
     return (
         ("task", f"{card.name}: {card.about}"),
-        ("source", card.source),
-        ("licence", card.licence),
-        ("sequences", f"{card.signal}, up to {card.length} positions"),
-        ("target", card.target),
-        ("examples", sizes),
-        ("equal sequences in two splits", overlap or "not counted"),
+        ("source", f"{card.source}; licence: {card.licence}"),
+        ("sequences", f"{card.signal}, up to {card.length} positions; target: {card.target}"),
+        ("examples", f"{sizes}; equal sequences in two splits: {overlap or 'not counted'}"),
     )
 
 

@@ -166,7 +166,7 @@ def lines(panel: Panel) -> str:
             low, high = unzipped(intervals)
             axes.fill_between(xs, low, high, color=style["color"], alpha=0.16, linewidth=0)
             axes.plot(xs, means, **style, markersize=5, label=line.label)
-            for points, marker in _single(line, range(len(panel.places))):
+            for points, marker in _single(line, [float(x) for x in range(len(panel.places))]):
                 axes.plot(*unzipped(points), **marker)
         if panel.baseline is not None:
             axes.axhline(panel.baseline, **BASELINE, zorder=1)
