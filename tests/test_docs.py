@@ -114,6 +114,7 @@ EXAMPLES = {
     "own_backbone": ([], "weights.safetensors"),
     "hf_model": ([], "weights.safetensors"),
     "own_csv": ([], "result.json"),
+    "report": ([], "results.csv"),
 }
 """Scripts, their flags, and a file that is somewhere in the folder of runs afterwards."""
 
