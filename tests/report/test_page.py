@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from scripts import script
 from selfpretrain.report import diagnostics, format, page, pictures, tables
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import charts
@@ -17,6 +18,7 @@ from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.report.results import read
 
+INDEX = script("studies").index
 ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}
 TWO = {name: ROWS[name] for name in ("attention", "s4d")}
 
@@ -86,7 +88,7 @@ def test_nothing_run(small):
         result.unlink()
     text = page.write(folder)["markdown"].read_text()
     assert "Nothing has been run yet." in text and "task 1: nothing has been run, 18 cells." in text
-    assert "| not run |  |" in page.index([folder])
+    assert "| not run |  |" in INDEX([folder])
 
 
 def test_smoke_proves_nothing(small):
@@ -96,7 +98,7 @@ def test_smoke_proves_nothing(small):
     Console(file=shown, width=100).print(page.show(folder))
     for text in (made["markdown"].read_text(), made["html"].read_text(), shown.getvalue()):
         assert "proves nothing" in " ".join(text.split()) and "is better for" not in text
-    assert page.index([folder]).rstrip().endswith("| proves nothing |")
+    assert INDEX([folder]).rstrip().endswith("| proves nothing |")
     assert "Nothing can be claimed yet." in made["claim"].read_text()
 
 
@@ -262,7 +264,7 @@ def test_colours_stay_with_their_arms(small):
         result.unlink()
     part = analysis(folder).tasks[0]
     whole, gap = charts.panels(part, grouped=True)
-    bands = [interval for line in whole.lines for interval in line.intervals]
+    bands = [interval for line in whole.lines for *_, interval in line.means]
     assert bands == [None] * 9, "single runs have no band"
     assert charts.points(whole) and charts.lines(whole)
     assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
@@ -303,7 +305,7 @@ def test_long_names_leave_room_for_the_figure(small, edit):
 
 
 def test_index_lists_every_study(whole, small):
-    lines = page.index([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
+    lines = INDEX([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
     assert len(lines) == 4 and lines[0].startswith("| paper | question | scale | seeds | state | outcome |")
     assert (
         "| [Amos et al. (2024), Table 8](toy-table-small/report.md) | Is it better? | small | 6 |" in lines[2]

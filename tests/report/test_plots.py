@@ -41,7 +41,7 @@ def test_no_interval_goes_beyond_what_scores_can_be(make, scene):
     task = read(make(scene(rows=HIGH, noise=0.02, seeds=2))).tasks[0]
     assert any(f.mean + (f.over_seeds or 0) > 1 for f in task.means.values()), "else this shows nothing"
     (panel,) = charts.panels(task, grouped=False)
-    ends = [end for line in panel.lines for interval in line.intervals if interval for end in interval]
+    ends = [end for line in panel.lines for *_, interval in line.means if interval for end in interval]
     assert max(ends) == 100.0 and min(ends) >= 0
 
 

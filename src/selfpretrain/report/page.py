@@ -1,11 +1,10 @@
-"""The report of an experiment: compose its sections, write it in every format, list reports in an index.
+"""The report of an experiment: compose its sections, write it in every format.
 
 To add a section, write a function from an ``Analysis`` to a ``Section`` and add it to ``SECTIONS``.
 """
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,8 +43,7 @@ LEARNING = (
     "Curves: loss of pretraining, and validation score of the scored stage; thick: mean over seeds, thin: "
     "each seed. An arm starts after the compute that its earlier stages spent."
 )
-Facts = tuple[tuple[str, str], ...]
-"""(name, text) pairs."""
+SELECTION = "the step with the best validation score; the test split is read once, after the last stage"
 
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
@@ -104,37 +102,6 @@ def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
         StoreError: if it cannot be read.
     """
     return terminal.show(brief(analysis or analyse(read(folder))))
-
-
-def index(folders: Iterable[Path]) -> str:
-    """Return a Markdown table of experiments, with links relative to their parent folder.
-
-    Raises:
-        StoreError: if one of them cannot be read.
-    """
-    lines = [
-        "| paper | question | scale | seeds | state | outcome |",
-        "| --- | --- | --- | ---: | --- | --- |",
-    ]
-    for folder in folders:
-        analysis = analyse(read(folder))
-        results = analysis.results
-        record = results.record
-        source = record.about.get("Source", "").strip().rstrip(".") or record.name
-        # A study of ours may show numbers of papers, too.
-        reported = [] if source.lower().startswith("our question") else analysis.paper_tables
-        paper = markdown.escaped("; ".join(reported) or source).replace("[", "\\[")
-        outcome = summary.standings(analysis.tasks) if results.missing < len(results.cells) else ""
-        words = (
-            f"[{paper}]({folder.resolve().name}/report.md)",
-            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper is in the first column
-            record.scale,
-            str(analysis.seeds or ""),
-            results.state,
-            markdown.escaped("proves nothing" if outcome and record.scale == "smoke" else outcome),
-        )
-        lines.append(f"| {' | '.join(words)} |")
-    return "\n".join(lines) + "\n"
 
 
 def compose(analysis: Analysis) -> Page:
@@ -301,45 +268,24 @@ def _repeat(analysis: Analysis) -> Section:
         note if len(labels) == len(analysis.tasks) else f"{format.listing(labels)}: {note}"
         for note, labels in notes.items()
     )
-    several = len(analysis.tasks) > 1
-    facts = [
-        (f"{task.label}: {name}" if several else name, text)
-        for task in analysis.results.tasks
-        for name, text in (*_data(task), *_selection(task))
-    ]
     prose = "\n".join(f"    {format.plain(command)}" for command in commands if command)
+    facts = [("selection", SELECTION)]
+    for task in analysis.tasks:
+        card = task.task.record.task
+        label = f"{task.label}: " if len(analysis.tasks) > 1 else ""
+        sizes = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
+        overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items()) or "not counted"
+        facts += [
+            (f"{label}task", f"{card.name}: {card.about}"),
+            (f"{label}source", f"{card.source}; licence: {card.licence}"),
+            (f"{label}sequences", f"{card.signal}, up to {card.length} positions; target: {card.target}"),
+            (f"{label}examples", f"{sizes}; equal sequences in two splits: {overlap}"),
+        ]
     facts += _environment(analysis)
     return Section("How to repeat it", prose, tuple(points), tuple(facts), shown="folded")
 
 
-def _data(task: TaskResults) -> Facts:
-    """Return origin, licence, size and split overlap of the data of a task."""
-    card = task.record.task
-    overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items())
-    sizes = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
-    return (
-        ("task", f"{card.name}: {card.about}"),
-        ("source", f"{card.source}; licence: {card.licence}"),
-        ("sequences", f"{card.signal}, up to {card.length} positions; target: {card.target}"),
-        ("examples", f"{sizes}; equal sequences in two splits: {overlap or 'not counted'}"),
-    )
-
-
-def _selection(task: TaskResults) -> Iterator[tuple[str, str]]:
-    """Yield best step, steps and stopping reason of the runs of every arm."""
-    for column in task.columns:
-        done = [cell.scored for cell in task.finished if cell.column == column]
-        if done:
-            reasons = Counter(stage.stopped for stage in done)
-            stopped = ", ".join(f"{n} by {reason}" for reason, n in reasons.items())
-            best, steps = (
-                format.NONE.join(dict.fromkeys((str(min(numbers)), str(max(numbers)))))
-                for numbers in ([stage.best_step for stage in done], [stage.steps for stage in done])
-            )
-            yield column, f"best step on validation data {best} of {steps}; stopped {stopped}"
-
-
-def _environment(analysis: Analysis) -> Facts:
+def _environment(analysis: Analysis) -> tuple[tuple[str, str], ...]:
     """Return versions, devices and commits of all scored runs."""
     found: dict[str, dict[str, None]] = {}  # ordered sets of values
     commits: dict[str, None] = {}

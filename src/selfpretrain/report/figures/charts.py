@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import format
@@ -16,7 +17,7 @@ from ..analysis import SEPARATOR, TaskAnalysis, score_of
 from ..manifest import Measure, Metric
 from ..results import TaskResults
 from ..stage_results import CellResult, StageResult
-from ..statistics import Estimate, Ranks
+from ..statistics import CONFIDENCE, Estimate, Ranks, estimate
 from .style import (
     BAND,
     COLOURS,
@@ -57,15 +58,32 @@ Curve = dict[int, Point]
 
 @dataclass(frozen=True)
 class PanelLine:
-    """Scores of one arm (column) at every place of a panel; None where there is no score."""
+    """Scores of one arm (column) at every place of a panel."""
 
     label: str
     arm: int  # index of the column in the study, which decides the colour
-    means: tuple[float | None, ...]
-    intervals: tuple[tuple[float, float] | None, ...]  # 95 % t-intervals over seeds, clipped
-    printed: tuple[float | None, ...]  # the paper's numbers
-    seeds: tuple[tuple[float, ...], ...]  # scores of the seeds, per place
+    seeds: tuple[tuple[float, ...], ...]  # per place
+    printed: tuple[float | None, ...] = ()  # the paper's numbers; empty without any
     lost: bool = False  # whether a place has no mean because a seed has no finite score
+    confidence: float = CONFIDENCE
+    limits: tuple[float, float] = (0.0, 100.0)  # smallest and largest possible score
+
+    @cached_property
+    def means(self) -> list[tuple[int, float, tuple[float, float] | None]]:
+        """(place, mean, interval clipped to what scores can be) where there are scores; one seed has none."""
+        found = []
+        for place, scores in enumerate(self.seeds):
+            if scores:
+                mean = estimate(scores, confidence=self.confidence)
+                low, high = mean.seed_bounds or (0.0, 0.0)
+                interval = max(low, self.limits[0]), min(high, self.limits[1])
+                found.append((place, mean.mean, interval if mean.n > 1 else None))
+        return found
+
+    @cached_property
+    def paper(self) -> list[tuple[int, float]]:
+        """(place, number of the paper) where there is one."""
+        return [(place, value) for place, value in enumerate(self.printed) if value is not None]
 
 
 @dataclass(frozen=True)
@@ -102,7 +120,7 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
             f"{analysis.label}{SEPARATOR}{group}" if group else analysis.label,
             format.unit(analysis.metric),
             tuple(row.partition(SEPARATOR)[2] if group else row for row in groups[group]),
-            tuple(line for line in lines if line.lost or {*line.means, *line.printed} != {None}),
+            tuple(line for line in lines if line.lost or line.means or line.paper),
             limits,
             baseline,
         )
@@ -112,32 +130,25 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
 
 def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool) -> PanelLine:
     metric, task = analysis.metric, analysis.task
-    found = [analysis.means.get((row, column)) for row in rows]
-    printed = [task.printed(row, column) if paper else None for row in rows]
+    printed = [task.printed(row, column) for row in rows if paper]
     lost = any(task.undefined(row, column) for row in rows)
     return PanelLine(
         f"{column} (no finite score)" if lost else column,
         task.columns.index(column),
-        tuple(None if f is None else f.mean * metric.factor for f in found),
-        tuple(None if f is None or f.over_seeds is None else _interval(f, metric) for f in found),
-        tuple(None if number is None else number.within(metric.unit) for number in printed),
         tuple(tuple(score_of(c) * metric.factor for c in task.at(row, column).values()) for row in rows),
+        tuple(None if number is None else number.within(metric.unit) for number in printed),
         lost,
+        task.confidence,
+        possible(metric),
     )
-
-
-def _interval(found: Estimate, metric: Metric) -> tuple[float, float]:
-    worst, best = possible(metric)
-    half = found.over_seeds or 0.0
-    return max(metric.factor * (found.mean - half), worst), min(metric.factor * (found.mean + half), best)
 
 
 def score_limits(lines: Sequence[PanelLine], baseline: float | None = None) -> tuple[float, float]:
     """Return the range of all scores, intervals, printed numbers and the baseline, with a margin."""
     ends = [] if baseline is None else [baseline]
     for line in lines:
-        ends += [value for value in (*line.printed, *line.means) if value is not None]
-        ends += [end for interval in line.intervals if interval for end in interval]
+        ends += [value for _, value in line.paper]
+        ends += [end for *_, interval in line.means for end in interval or ()]
         ends += [score for scores in line.seeds for score in scores]
     low = min(ends, default=0.0)
     high = max(ends, default=1.0)
@@ -157,16 +168,12 @@ def lines(panel: Panel) -> str:
         figure, axes = canvas(3.1)
         axes.grid(axis="y")
         for line in panel.lines:
-            values = enumerate(zip(line.means, line.intervals, strict=True))
-            known = [
-                (x, mean, interval or (mean, mean)) for x, (mean, interval) in values if mean is not None
-            ]
-            xs, means, intervals = zip(*known, strict=True) if known else ((), (), ())
+            xs = [place for place, _, _ in line.means]
+            low, high = unzipped(interval or (mean, mean) for _, mean, interval in line.means)
             style = curve_style(line.arm)
-            low, high = unzipped(intervals)
             axes.fill_between(xs, low, high, color=style["color"], alpha=0.16, linewidth=0)
-            axes.plot(xs, means, **style, markersize=5, label=line.label)
-            for points, marker in _single(line, [float(x) for x in range(len(panel.places))]):
+            axes.plot(xs, [mean for _, mean, _ in line.means], **style, markersize=5, label=line.label)
+            for points, marker in _single(line):
                 axes.plot(*unzipped(points), **marker)
         if panel.baseline is not None:
             axes.axhline(panel.baseline, **BASELINE, zorder=1)
@@ -185,15 +192,15 @@ def points(panel: Panel) -> str:
         figure, axes = canvas(1.3 + 0.08 * arms + _height(panel.places, 0.22 + 0.19 * arms))
         _rows_on_y(axes, panel.places)
         for at, line in enumerate(panel.lines):
-            heights = [place + 0.82 * ((at + 0.5) / arms - 0.5) for place in range(len(panel.places))]
+            shift = 0.82 * ((at + 0.5) / arms - 0.5)
             style = curve_style(line.arm) | {"linestyle": ""}
-            known = [(x, y) for x, y in zip(line.means, heights, strict=True) if x is not None]
-            axes.plot(*unzipped(known), **style, markersize=5.5, label=line.label, zorder=3)
-            for height, interval in zip(heights, line.intervals, strict=True):
-                axes.plot(interval or (), [height] * len(interval or ()), color=style["color"], linewidth=1.6)
-            for marks, marker in _single(line, heights, 0.3 / arms):
-                places, scores = unzipped(marks)
-                axes.plot(scores, places, **marker)
+            ys = [place + shift for place, _, _ in line.means]
+            xs = [mean for _, mean, _ in line.means]
+            axes.plot(xs, ys, **style, markersize=5.5, label=line.label, zorder=3)
+            for y, (_, _, interval) in zip(ys, line.means, strict=True):
+                axes.plot(interval or (), [y] * len(interval or ()), color=style["color"], linewidth=1.6)
+            for points, marker in _single(line, shift, 0.3 / arms):
+                axes.plot(*unzipped(points)[::-1], **marker)
         for between in range(len(panel.places) - 1):
             axes.axhline(between + 0.5, color=FAINT, linewidth=0.6)
         if panel.baseline is not None:
@@ -205,15 +212,13 @@ def points(panel: Panel) -> str:
 
 
 def _single(
-    line: PanelLine, places: Sequence[float], below: float = 0.0
+    line: PanelLine, shift: float = 0.0, below: float = 0.0
 ) -> list[tuple[list[Point], dict[str, Any]]]:
     """Return (place, score) and marker of the seeds, aside of the mean, and of the paper's numbers."""
-    colour = curve_style(line.arm)["color"]
-    seeds = [
-        (place + below, score) for place, scores in zip(places, line.seeds, strict=True) for score in scores
-    ]
-    paper = [(place, value) for place, value in zip(places, line.printed, strict=True) if value is not None]
-    return [(seeds, SEED | {"color": colour}), (paper, PAPER | {"color": colour, "markersize": 6.5})]
+    colour = {"color": curve_style(line.arm)["color"]}
+    seeds = [(at + shift + below, score) for at, scores in enumerate(line.seeds) for score in scores]
+    paper = [(at + shift, value) for at, value in line.paper]
+    return [(seeds, SEED | colour), (paper, PAPER | colour)]
 
 
 def _legend(axes: "Axes", panel: Panel) -> None:
@@ -225,7 +230,7 @@ def _legend(axes: "Axes", panel: Panel) -> None:
         more.append(Line2D([], [], **SEED, color=INK, label="one seed"))
     if panel.baseline is not None:
         more.append(Line2D([], [], **BASELINE, label="baseline"))
-    if any(value is not None for line in panel.lines for value in line.printed):
+    if any(line.paper for line in panel.lines):
         more.append(Line2D([], [], **PAPER, color=INK, label="paper"))
     legend_above(axes, panel.title, more)
 

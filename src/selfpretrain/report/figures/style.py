@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +30,7 @@ INK = "#1c1e21"
 FAINT = "#c9ccd1"
 BAND = "#eceef1"
 """Colours of text and axes, grid, tie band. Used for nothing else, so that a page can replace them."""
-PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
+PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": "", "markersize": 6.5}
 """Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
 """Marker of the score of one seed."""
@@ -47,6 +47,7 @@ class Look:
     width: float = 4.2  # inches; readable on a phone and in one column of a paper
     letter: float = 4.6  # mean width of a letter in legends and ticks, in points
     settings: dict[str, Any] = field(default_factory=dict)  # matplotlib rcParams on top of ``SETTINGS``
+    pdf: Path | None = None  # file to which a figure is also written
 
 
 OF_PAPERS: dict[str, Any] = {
@@ -58,8 +59,6 @@ LOOKS = {"page": Look(), "neurips": Look(5.5, 3.6, OF_PAPERS), "icml": Look(3.25
 """Look of the report; text width of NeurIPS; column width of ICML."""
 LOOK = ContextVar("LOOK", default=LOOKS["page"])
 """The look of figures drawn in this context."""
-PDF = ContextVar[Path | None]("PDF", default=None)
-"""File to which figures drawn in this context are also written as PDF, or None."""
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -166,13 +165,11 @@ def figure_settings(salt: str) -> AbstractContextManager[None]:
 @contextmanager
 def figure_look(style: str, pdf: Path | None = None) -> Iterator[None]:
     """Draw figures in one of ``LOOKS`` in a with block; with ``pdf``, also write them to this file."""
-    look_before = LOOK.set(LOOKS[style])
-    pdf_before = PDF.set(pdf)
+    before = LOOK.set(replace(LOOKS[style], pdf=pdf))
     try:
         yield
     finally:
-        LOOK.reset(look_before)
-        PDF.reset(pdf_before)
+        LOOK.reset(before)
 
 
 def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
@@ -203,6 +200,6 @@ def to_svg(figure: "Figure") -> str:
         figure.set_layout_engine("none")
     text = io.StringIO()
     svg.print_svg(text, metadata={"Date": None, "Creator": None})
-    if (pdf := PDF.get()) is not None:
+    if pdf := LOOK.get().pdf:
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return text.getvalue()
