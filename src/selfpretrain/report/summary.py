@@ -76,19 +76,18 @@ def headline(analysis: Analysis) -> str:
             f"{name} helped in {better} of {format.plural(len(gains), 'comparison')} and hurt in {worse}; "
             f"in {len(gains) - better - worse} there was no difference, or none that these runs can show."
         )
-    effects = format.listing([_effect(task, gain) for task, gain in decided])
+    effects = []
+    for task, gain in decided:
+        with_it, without = (
+            f"{format.score(task.metric, task.means[place].mean)} {task.metric.unit}".rstrip()
+            for place in (gain.a, gain.b)
+        )
+        equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
+        scores = f"{with_it} with it, {without} without{equal_effort}"
+        effects.append(f"{WORDS[gain.standing][0]} {gain.a[0]} ({scores})")
     undecided = [gain.a[0] for _, gain in gains if not WORDS[gain.standing][0]]
     rest = f"; for {format.listing(undecided)} these runs cannot decide" if undecided else ""
-    return f"{name} {effects}{rest}."
-
-
-def _effect(task: TaskAnalysis, gain: Difference) -> str:
-    unit = f" {task.metric.unit}".rstrip()
-    with_it, without = (
-        format.score(task.metric, task.means[place].mean) + unit for place in (gain.a, gain.b)
-    )
-    equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
-    return f"{WORDS[gain.standing][0]} {gain.a[0]} ({with_it} with it, {without} without{equal_effort})"
+    return f"{name} {format.listing(effects)}{rest}."
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:

@@ -70,7 +70,10 @@ def _scores_of_tasks(analysis: Analysis) -> ReportTable:
             entries.append(_score(task, place) if planned else BLANK)
             entries += [_paper(task, place)] if paper else []
         if analysis.averaged:
-            entries.append(_average(analysis.tasks, place))
+            means = [task.means[place].mean for task in analysis.tasks if place in task.means]
+            mean = sum(means) / max(len(means), 1)
+            shown = Entry(format.score(analysis.tasks[0].metric, mean), key=mean)
+            entries.append(shown if len(means) == len(analysis.tasks) else BLANK)
         rows.append((*map(Entry, place), *entries))
     return ReportTable("results", _unit(analysis), ("model", "arm", *headings), tuple(rows), caption, words=2)
 
@@ -261,14 +264,6 @@ def _paper(task: TaskAnalysis, place: RowColumn) -> Entry:
     value = number.within(task.metric.unit)
     text = f"{number.value:g} {number.unit}" if value is None else f"{value:g}"
     return Entry(text.replace("-", format.MINUS), key=value)
-
-
-def _average(tasks: Sequence[TaskAnalysis], place: RowColumn) -> Entry:
-    means = [task.means[place].mean for task in tasks if place in task.means]
-    if len(means) < len(tasks):
-        return BLANK
-    mean = sum(means) / len(means)
-    return Entry(format.score(tasks[0].metric, mean), key=mean)
 
 
 def _gain(metric: Metric, difference: Difference) -> Entry:

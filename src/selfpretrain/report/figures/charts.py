@@ -313,12 +313,12 @@ def rank_plot(ranks: Ranks, title: str) -> str:
         figure, axes = canvas(1.2 + _height(names, 0.26))
         _rows_on_y(axes, names)
         axes.plot([rank for _, rank in ranks.sorted], range(len(names)), **curve_style(0) | {"linestyle": ""})
-        right = len(names) + 0.3
-        for at, (low, high) in enumerate(ranks.groups):
-            x = right + 0.02 * (at + 1) * len(names)
-            axes.plot([x, x], [low - 0.25, high + 0.25], color=COLOURS[1], linewidth=2.2)
+        apart = len(names) * min(0.03, 0.2 / max(len(ranks.groups), 1))  # bars take a fifth at most
+        for at, (low, high) in enumerate(ranks.groups, 1):
+            x = len(names) + 0.3 + apart * at
+            axes.plot([x, x], [low - 0.25, high + 0.25], color=COLOURS[1], linewidth=1.8)
         axes.locator_params(axis="x", nbins=6, integer=True)
-        axes.set_xlabel(f"average rank, 1 is the best; critical difference {ranks.critical:.2f}")
+        figure.supxlabel(f"average rank; critical difference {ranks.critical:.2f}", fontsize=9)
         legend_above(axes, title)
         return to_svg(figure)
 
