@@ -295,7 +295,7 @@ def _environment(analysis: Analysis) -> tuple[tuple[str, str], ...]:
                 found.setdefault(name, {})[str(value)] = None
         if git := kept.get("git"):
             commits[f"{git.get('commit')}{' with uncommitted changes' if git.get('dirty') else ''}"] = None
-    facts = found | ({"git": commits} if commits else {})
+    facts = dict(sorted(found.items())) | ({"git": commits} if commits else {})
     return tuple((name, ", ".join(values)) for name, values in facts.items())
 
 
