@@ -124,7 +124,8 @@ def test_page_stands_alone(make, scene):
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", text)
     assert len(text.encode()) < 400_000
     for phrase in ("Does self-pretraining beat", "spt compare stdlib", "PSF-2.0", "train/test 0",
-                   "2.13.0+cpu", "same grid of 3 learning rates", "best validation"):  # fmt: skip
+                   "2.13.0+cpu", "same grid of 3 learning rates", "best validation",
+                   "byte n-grams"):  # fmt: skip
         assert phrase in text
     assert text.index('class="verdict"') < text.index("<table")
 
