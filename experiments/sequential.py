@@ -60,7 +60,7 @@ def study_settings() -> list[dict[str, Any]]:
             of_examples = math.sqrt(max(of_both**2 - of_seeds**2, 0.0)) / 1.96
             spread = of_seeds * math.sqrt(3) / T_3_SEEDS
             place = DATA[parts[0]], parts[1].partition(" · ")[0]
-            found.setdefault(place, []).append([_number(parts[4]), spread, of_examples])
+            found.setdefault(place, []).append([_number(parts[-3]), spread, of_examples])
     settings = []
     for (data, model), rows in found.items():
         gains, spreads, errors = np.array(rows).T

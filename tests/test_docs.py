@@ -115,6 +115,7 @@ EXAMPLES = {
     "hf_model": ([], "weights.safetensors"),
     "own_csv": ([], "result.json"),
     "draw_data": (["digits", "--out", "runs/digits.png"], "digits.png"),
+    "report": ([], "results.csv"),
 }
 """Scripts, their flags, and a file that is somewhere in the folder of runs afterwards."""
 

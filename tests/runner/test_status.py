@@ -235,11 +235,13 @@ def test_unfinished_stages_and_missing_weights_are_not_flaws(runs):
     assert not flaws(runs)
 
 
-def test_a_finished_compare_makes_its_pages_again(runs):
+def test_a_finished_compare_makes_a_missing_page_again_and_leaves_an_edited_one(runs):
     before = rows(runs)
     (page,) = runs.glob("compare-*/report.html")
     page.unlink()
     assert rows(runs) == before and page.exists()
+    page.write_text("edited")
+    assert rows(runs) == before and page.read_text() == "edited" and not flaws(runs)
 
 
 def test_exchanged_arms_are_planned_again(runs):
