@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. The rest is for people who change the code.
 #
-#   make demo DEMO_FLAGS="--seeds 6"    any flag of `spt compare`
+#   make demo DEMO_FLAGS="--seeds 6"    any flag of `selfpretrain compare`
 #   make demo INSTALLER=uv              install with uv instead of pip
 #   make demo TORCH_INDEX=              take PyTorch from the default index, whatever the machine
 #   make test TEST_FLAGS="-k mixers"    any flag of pytest
@@ -58,7 +58,7 @@ endef
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
-	$(BIN)/spt compare --runs $(RUNS) $(DEMO_FLAGS)
+	$(BIN)/selfpretrain compare --runs $(RUNS) $(DEMO_FLAGS)
 
 test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
@@ -66,7 +66,7 @@ test: $(VENV)/.test  ## run the tests
 GUARANTEES = $(shell grep -oE "test_[a-z0-9_]+" docs/guarantees.md | sort -u)
 
 torture: $(VENV)/.test  ## try what docs/guarantees.md promises at full counts, for up to half an hour; ends with a table
-	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -k "$(subst $(SPACE), or ,$(GUARANTEES))"
+	$(ONE_THREAD) SELFPRETRAIN_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -k "$(subst $(SPACE), or ,$(GUARANTEES))"
 
 fake-gpu: $(VENV)/.test  ## run networks, commands and ranks on an emulated GPU; needs g++ and a CPU build of PyTorch
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/fake_gpu

@@ -2,7 +2,7 @@
 
 python examples/draw_data.py [digits] [--split train] [--number 6] [--out data.png]
 
-``spt data show`` prints the same in the terminal.
+``selfpretrain data show`` prints the same in the terminal.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-import selfpretrain as spt
+import selfpretrain
 from selfpretrain.report.analysis import difference
 from selfpretrain.report.statistics import calibration
 
@@ -20,10 +20,10 @@ from selfpretrain.report.statistics import calibration
 def main() -> None:
     """Print the tables of every task."""
     if len(sys.argv) > 1:
-        results = spt.read_results(Path(sys.argv[1]))
+        results = selfpretrain.read_results(Path(sys.argv[1]))
     else:
-        workspace = spt.Workspace.of(Path("runs"))
-        results = spt.compare(
+        workspace = selfpretrain.Workspace.of(Path("runs"))
+        results = selfpretrain.compare(
             "digits", mixers=("attention", "s4d"), seeds=1, scale="smoke", workspace=workspace
         )
     for task in results.tasks:

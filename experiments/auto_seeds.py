@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import few_labels
-import selfpretrain as spt
+import selfpretrain
 from few_labels_data import SETS, fetch
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.report import format
@@ -50,14 +50,18 @@ def import_words(folder: Path, packages: Path) -> None:
         for place, word in enumerate(words):
             rows.writerow([word, stress[place], "val" if place < VALIDATED else "train"])
         rows.writerows([word, label, "test"] for word, label in zip(test_words, test_stress, strict=True))
-    spt.import_data(file, options=ImportOptions(label="stress", split="split"))
+    selfpretrain.import_data(file, options=ImportOptions(label="stress", split="split"))
 
 
-def measure(task: str, mixers: tuple[str, ...], workspace: spt.Workspace) -> dict[str, dict[str, Any]]:
+def measure(
+    task: str, mixers: tuple[str, ...], workspace: selfpretrain.Workspace
+) -> dict[str, dict[str, Any]]:
     """Return the outcome of both designs, by model."""
     found: dict[str, dict[str, Any]] = {}
     for design in ("auto", FIXED):
-        results = spt.compare(task, mixers, seeds=design, workspace=workspace, arms=("matched", "spt"))
+        results = selfpretrain.compare(
+            task, mixers, seeds=design, workspace=workspace, arms=("matched", "spt")
+        )
         for gain in analyse(results).tasks[0].headline:
             found.setdefault(gain.a[0], {})[str(design)] = outcome(gain, results)
     return found
@@ -103,10 +107,10 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs-auto"))
     parser.add_argument("--packages", type=Path, default=Path("few_labels_data"))
     flags = parser.parse_args()
-    os.environ.setdefault("SPT_DATA", str(flags.runs / "data"))
+    os.environ.setdefault("SELFPRETRAIN_DATA", str(flags.runs / "data"))
     if WORDS in flags.tasks:
         import_words(flags.runs, flags.packages)
-    workspace = spt.Workspace.of(flags.runs, workers="1")
+    workspace = selfpretrain.Workspace.of(flags.runs, workers="1")
     for task in flags.tasks:
         found = measure(task, tuple(flags.mixers.split(",")), workspace)
         kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}

@@ -39,10 +39,10 @@ Entry = dict[str, Any]
 
 
 def selfpretraining(name: str, X: list[Any], y: Any, split: list[str], groups: Any) -> Any:
-    import selfpretrain as spt
+    import selfpretrain
 
-    spt.import_arrays(name, X, y, split=split, groups=groups)
-    return spt.SequenceClassifier().compare(name, seeds=SEEDS)
+    selfpretrain.import_arrays(name, X, y, split=split, groups=groups)
+    return selfpretrain.SequenceClassifier().compare(name, seeds=SEEDS)
 
 
 def minirocket(X: Any, y: Any, Z: Any) -> Any:
@@ -95,9 +95,9 @@ def places(X: Any, y: Any, Z: Any) -> Any:
 
 
 def fitted(X: Any, y: Any, Z: Any) -> tuple[Any, str]:
-    import selfpretrain as spt
+    import selfpretrain
 
-    model = spt.SequenceClassifier(random_state=0).fit(X, y)
+    model = selfpretrain.SequenceClassifier(random_state=0).fit(X, y)
     return model.predict(Z), model.kept_
 
 
@@ -171,10 +171,10 @@ def measured(data: Labelled) -> Entry:
     """Everything that the page says of a set."""
     with tempfile.TemporaryDirectory() as folder:
         known = simple(data)
-        before = os.environ.get("SPT_DATA", "")
-        os.environ["SPT_DATA"] = folder
+        before = os.environ.get("SELFPRETRAIN_DATA", "")
+        os.environ["SELFPRETRAIN_DATA"] = folder
         arms, gains = ours(data)
-        os.environ["SPT_DATA"] = before
+        os.environ["SELFPRETRAIN_DATA"] = before
     return {"facts": data.facts, "simple": known, "arms": arms, "gains": gains}
 
 

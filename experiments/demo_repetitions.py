@@ -41,7 +41,14 @@ COLUMNS = (
 def repeat(lane: str, first_seed: int, runs: Path) -> list[str]:
     """Return one row of the table: scores, the gain with its 95 % interval, and the verdict."""
     command = [
-        *(str(Path(sys.executable).with_name("spt")), "compare", "--mixers", "attention", "--jobs", "1"),
+        *(
+            str(Path(sys.executable).with_name("selfpretrain")),
+            "compare",
+            "--mixers",
+            "attention",
+            "--jobs",
+            "1",
+        ),
         *(
             "--first-seed",
             str(first_seed),

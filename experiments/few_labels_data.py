@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-import selfpretrain as spt
+import selfpretrain
 
 GENDERS = ("m", "f", "n")
 ENDS_OF_SENTENCES = "\u3002\uff01\uff1f\uff1b"
@@ -340,10 +340,10 @@ def _spans(tags: Any) -> set[tuple[int, int]]:
 
 def tokens(**settings: Any) -> Any:
     """Return a classifier of the positions of tokens."""
-    return spt.PositionClassifier(signal="tokens", **settings)
+    return selfpretrain.PositionClassifier(signal="tokens", **settings)
 
 
-one = spt.SequenceClassifier
+one = selfpretrain.SequenceClassifier
 SETS = (
     Data("vowels", "Two Japanese vowels: which of nine men?", "aeon==1.6.0", vowels, one, whole, 300, 300),
     Data("kanji", "Strokes: which begin a component?", "kanjivg==20260714", kanji, tokens, positions, 1000),

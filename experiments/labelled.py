@@ -169,7 +169,7 @@ def _spoken() -> Labelled:
     return Labelled(
         "spoken-digits",
         "Recordings of ten digits, as 20 cepstra every 12.5 ms",
-        "Free Spoken Digit Dataset, found with `spt data get spoken-digits`",
+        "Free Spoken Digit Dataset, found with `selfpretrain data get spoken-digits`",
         "its makers' takes",
         known,
         read["test"],

@@ -51,22 +51,22 @@ class Visit:
     about: str
     source: str
     prepare: Callable[[], None]  # writes files into the working folder
-    read: str  # what follows ``spt data import``
+    read: str  # what follows ``selfpretrain data import``
     compare: str = "--mixers s4d --seeds 3 --time-limit 2m"
     predict: str = ""  # a file of new sequences
 
     @property
     def commands(self) -> Iterator[str]:
         """Everything that is typed, in order."""
-        yield f"spt data import {self.read} --name {self.name} --dry-run"
-        yield f"spt data import {self.read} --name {self.name}"
-        yield f"spt data check {self.name} --json"
-        yield f"spt compare --task {self.name} {self.compare} --dry-run"
-        yield f"spt compare --task {self.name} {self.compare} --json"
-        yield "spt report runs"
+        yield f"selfpretrain data import {self.read} --name {self.name} --dry-run"
+        yield f"selfpretrain data import {self.read} --name {self.name}"
+        yield f"selfpretrain data check {self.name} --json"
+        yield f"selfpretrain compare --task {self.name} {self.compare} --dry-run"
+        yield f"selfpretrain compare --task {self.name} {self.compare} --json"
+        yield "selfpretrain report runs"
         if self.predict:
-            yield f"spt fit {self.read} --output model --time-limit 30s"
-            yield f"spt predict model {self.predict} --output answers.csv"
+            yield f"selfpretrain fit {self.read} --output model --time-limit 30s"
+            yield f"selfpretrain predict model {self.predict} --output answers.csv"
 
 
 def archive(name: str) -> None:
@@ -212,7 +212,7 @@ def visited(visit: Visit) -> Entry:
         os.chdir(folder)
         try:
             visit.prepare()
-            environment = os.environ | {"SPT_DATA": f"{folder}/data", "COLUMNS": "100"}
+            environment = os.environ | {"SELFPRETRAIN_DATA": f"{folder}/data", "COLUMNS": "100"}
             ran = [typed(command, environment) for command in visit.commands]
         finally:
             os.chdir(here)
@@ -241,7 +241,7 @@ def scores(ran: list[Entry]) -> Entry:
     """Pooled scores of the arms seed by seed, and of simple methods, from what commands printed."""
     printed = {each["command"].removesuffix(" --json"): each["out"] for each in ran}
     compared = next(out for said, out in printed.items() if "compare" in said and "--dry-run" not in said)
-    checked = next(out for said, out in printed.items() if said.startswith("spt data check"))
+    checked = next(out for said, out in printed.items() if said.startswith("selfpretrain data check"))
     arms: dict[str, list[float]] = {}
     for row in json.loads(compared)["rows"]:
         arms.setdefault(row["column"], []).append(row["score"])
@@ -260,7 +260,7 @@ def finished() -> dict[str, Entry]:
 
 
 def score_table(kept: Mapping[str, Entry]) -> Table:
-    """Accuracy of every arm, and of the best simple method that ``spt data check`` tells of."""
+    """Accuracy of every arm, and of the best simple method that ``selfpretrain data check`` tells of."""
     rows = []
     for name, entry in kept.items():
         means = [100 * sum(entry["arms"][arm]) / len(entry["arms"][arm]) for arm in ARMS]

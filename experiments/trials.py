@@ -2,10 +2,10 @@
 
     python experiments/trials.py trials.txt docs/miniatures.tsv [--runs FOLDER] [--data-root FOLDER]
 
-A line of the first file names a task, a mixer, an arm (``spt list arms``, or pretrain, which is the first
-stage of spt alone), and settings as ``spt compare -s`` takes them; ``arm.members=3`` changes the arm itself,
-and ``objective=causal``, ``seed=1001`` and ``start=0.5,0.1`` (the spread of the first vectors of symbols and
-of positions) are settings, too:
+A line of the first file names a task, a mixer, an arm (``selfpretrain list arms``, or pretrain, which is the
+first stage of spt alone), and settings as ``selfpretrain compare -s`` takes them; ``arm.members=3`` changes
+the arm itself, and ``objective=causal``, ``seed=1001`` and ``start=0.5,0.1`` (the spread of the first vectors
+of symbols and of positions) are settings, too:
 
     paths attention spt objective=masked task.size=10 model.depth=3 pretrain.budget.steps=2000
     paths attention ensemble objective=causal arm.decay=10 scratch.optim.lr=1e-3
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--data-root")
     flags = parser.parse_args()
     if flags.data_root:
-        os.environ["SPT_DATA"] = flags.data_root
+        os.environ["SELFPRETRAIN_DATA"] = flags.data_root
     torch.set_num_threads(1)
     if not flags.log.exists():
         flags.log.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")

@@ -1,9 +1,9 @@
 """A sample of what ``make torture`` goes through for the guarantees of docs/guarantees.md.
 
 What can be tried at any operation, at any time or with any damage is here. The other guarantees have tests
-beside their code; that page names them, and ``make torture`` runs them too. With ``SPT_TORTURE=1`` every
-operation and hundreds of damaged files are tried, with ``SPT_TORTURE=0.1`` a tenth; what was tried, how
-often, and how often it failed is printed at the end.
+beside their code; that page names them, and ``make torture`` runs them too. With ``SELFPRETRAIN_TORTURE=1``
+every operation and hundreds of damaged files are tried, with ``SELFPRETRAIN_TORTURE=0.1`` a tenth; what was
+tried, how often, and how often it failed is printed at the end.
 """
 
 import copy
@@ -51,7 +51,7 @@ from torture import (
     signalled,
 )
 
-SHARE = float(os.environ.get("SPT_TORTURE", "0"))
+SHARE = float(os.environ.get("SELFPRETRAIN_TORTURE", "0"))
 STRIKES = REFUSALS if SHARE else REFUSALS[:1]
 """Refusals of the operating system, at length all of them: any is an ``OSError``, only its line differs."""
 TABLE: list[tuple[str, int, int]] = []
@@ -101,10 +101,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, (90, 8))
     np.savez(folder / "t.npz", x=x, y=(x.sum(1) > 16).astype(np.int64))
-    os.environ["SPT_DATA"] = str(folder / "data")
+    os.environ["SELFPRETRAIN_DATA"] = str(folder / "data")
     importer.import_data(folder / "t.npz", "tiny", ImportOptions())
     yield folder
-    del os.environ["SPT_DATA"]
+    del os.environ["SELFPRETRAIN_DATA"]
 
 
 def request() -> Request:
@@ -199,7 +199,7 @@ def test_report_is_killed_at_any_operation(data, done, rows, tmp_path):
 
 def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monkeypatch):
     home = tmp_path / "data"
-    monkeypatch.setenv("SPT_DATA", str(home))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(home))
     source, failures, tried = good("npz", tmp_path), [], 0
     importer.import_data(data / "t.npz", "mine", ImportOptions())
 
@@ -318,7 +318,7 @@ def watched_memory() -> Callable[[], int]:
 
 
 def test_fuzzed_files_are_imported_or_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     at, failures, tries = random.Random(2), [], some(72, 2000)
     peak = watched_memory()
     for i in range(tries):

@@ -2,8 +2,8 @@
 
     python tools/effect_picture.py FOLDER [--task TASK] [--arms ARM ...] [--rows ROW=NAME ...] [--title TITLE]
 
-FOLDER holds a ``results.csv``: the folder that ``spt compare`` leaves below ``--runs``, or the page of a
-study in ``docs/studies``. Each arm of each architecture is drawn as its mean, its 95 % interval and a dot per
+FOLDER holds a ``results.csv``: the folder that a comparison leaves below ``--runs``, or the page of a study
+in ``docs/studies``. Each arm of each architecture is drawn as its mean, its 95 % interval and a dot per
 seed. Without arguments the picture is drawn again as it was; its description holds the command and the means.
 """
 

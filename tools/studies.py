@@ -1,7 +1,7 @@
 """Make docs/studies from the results that ship: the page of every study, and the index of all.
 
 Nothing is trained. Run it after new results were kept
-(``spt study NAME --results src/selfpretrain/studies/results``):
+(``selfpretrain study NAME --results src/selfpretrain/studies/results``):
 
     python tools/studies.py [--data-root FOLDER] [STUDY ...]
 
@@ -128,7 +128,7 @@ def main() -> None:
     if unknown := sorted(set(flags.studies) - set(every)):
         parser.error(f"no study is called {', '.join(unknown)}")
     if flags.data_root:
-        os.environ["SPT_DATA"] = flags.data_root
+        os.environ["SELFPRETRAIN_DATA"] = flags.data_root
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
         workspace = Workspace.of(Path(runs), "cpu", "1")

@@ -90,7 +90,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'mine'}{os.pathsep}{tmp_path / 'theirs'}")
+    monkeypatch.setenv("SELFPRETRAIN_DATA", f"{tmp_path / 'mine'}{os.pathsep}{tmp_path / 'theirs'}")
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "mine" / "raw"

@@ -199,10 +199,12 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, home, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(store.np, "save", full)
-    with pytest.raises(DataError, match=r"mine: the disk is full; free some space .*, or set SPT_DATA"):
+    with pytest.raises(
+        DataError, match=r"mine: the disk is full; free some space .*, or set SELFPRETRAIN_DATA"
+    ):
         bring(tmp_path / "t.csv")
     monkeypatch.undo()
-    monkeypatch.setenv("SPT_DATA", str(home))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(home))
     assert store.open_dataset(imported_datasets()["mine"]).digest == first
     assert left_behind(home) == ["mine"]
 
@@ -223,23 +225,23 @@ def test_more_than_an_import_may_hold_in_memory_is_refused(tmp_path, home, monke
     assert left_behind(home) == []
 
 
-def spt(*arguments):
+def cli(*arguments):
     return app.run(["data", "import", *map(str, arguments)])
 
 
 def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tmp_path, capsys, home):
     (tmp_path / "My Own.csv").write_text(table())
-    assert spt(tmp_path / "My Own.csv", "--dry-run") == 0
+    assert cli(tmp_path / "My Own.csv", "--dry-run") == 0
     assert "text (as bytes of UTF-8)" in capsys.readouterr().out
     assert imported_datasets() == {}
-    assert spt(tmp_path / "My Own.csv") == 0
+    assert cli(tmp_path / "My Own.csv") == 0
     out = capsys.readouterr().out
     assert "28 train, 6 val, 6 test" in out
-    assert "spt compare --task my-own" in out
+    assert "selfpretrain compare --task my-own" in out
     assert list(imported_datasets()) == ["my-own"]
-    assert spt(tmp_path / "My Own.csv") == 2
+    assert cli(tmp_path / "My Own.csv") == 2
     assert "--yes replaces them" in capsys.readouterr().err
-    assert spt(tmp_path / "My Own.csv", "--yes") == 0
+    assert cli(tmp_path / "My Own.csv", "--yes") == 0
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_the_command_shows_what_it_found_and_did_and_replaces_nothing_unasked(tm
 def test_a_dry_run_says_what_is_predicted_or_why_it_cannot_be(tmp_path, capsys, home, label, flags, said):
     rows = "".join(f'{{"x": [0.5, {i}.5], "y": {label}}}\n' for i in range(9))
     (tmp_path / "t.jsonl").write_text(rows)
-    code = spt(tmp_path / "t.jsonl", "--label", "y", "--dry-run", *flags)
+    code = cli(tmp_path / "t.jsonl", "--label", "y", "--dry-run", *flags)
     printed = capsys.readouterr()
     assert said in " ".join((printed.out + printed.err).split())
     assert code == (2 if said.startswith("say") else 0)
@@ -262,5 +264,5 @@ def test_a_dry_run_says_what_is_predicted_or_why_it_cannot_be(tmp_path, capsys, 
 
 def test_copies_of_two_sequences_are_too_few(tmp_path, capsys, home):
     (tmp_path / "t.csv").write_text("text,label\n" + "aba,f\nbab,m\n" * 30)
-    assert spt(tmp_path / "t.csv", "--label", "label") == 2
+    assert cli(tmp_path / "t.csv", "--label", "label") == 2
     assert "2 different sequences with a label cannot fill three splits" in capsys.readouterr().err

@@ -139,7 +139,7 @@ def test_no_description_another_version_and_symbols_outside_of_the_vocabulary(ti
     with pytest.raises(DamagedData, match="json is not there; put the files back"):
         open_dataset(tiny)
     (tiny / "meta.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match=r"format 99.*set SPT_DATA to another folder") as caught:
+    with pytest.raises(DataError, match=r"format 99.*set SELFPRETRAIN_DATA to another folder") as caught:
         open_dataset(tiny)
     assert not isinstance(caught.value, DamagedData)
 

@@ -115,8 +115,8 @@ def test_groups_may_be_a_list_and_unlabelled_sequences_none_at_all():
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"mixer": None}, "use 'auto', a name from `spt list mixers`, or a mixer"),
-        ({"objective": 3}, "use 'auto', a name from `spt list objectives`, or None"),
+        ({"mixer": None}, "use 'auto', a name from `selfpretrain list mixers`, or a mixer"),
+        ({"objective": 3}, "use 'auto', a name from `selfpretrain list objectives`, or None"),
         ({"device": None}, "use 'auto', 'cpu', 'cuda' or 'cuda:1'"),
         ({"width": 3.5}, "use a whole number from 1 to 1e+06 or None"),
         ({"n_members": 1.5}, "use a whole number from 1 to 1000"),

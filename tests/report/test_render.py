@@ -123,7 +123,7 @@ def test_page_stands_alone(make, scene):
     assert {address for address in page.addresses if not address.startswith("#")} <= {"data:,"}
     assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttp", text)
     assert len(text.encode()) < 400_000
-    for phrase in ("Does self-pretraining beat", "spt compare stdlib", "PSF-2.0", "train/test 0",
+    for phrase in ("Does self-pretraining beat", "selfpretrain compare stdlib", "PSF-2.0", "train/test 0",
                    "2.13.0+cpu", "same grid of 3 learning rates", "best validation",
                    "byte n-grams"):  # fmt: skip
         assert phrase in text

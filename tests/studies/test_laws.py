@@ -1,6 +1,6 @@
 """Laws that every study on the shelf keeps; a new file is tested without being named here.
 
-That every one of them runs to its page is a step of its own: ``spt study all --scale smoke``.
+That every one of them runs to its page is a step of its own: ``selfpretrain study all --scale smoke``.
 """
 
 import functools

@@ -24,7 +24,7 @@ def cells(name, settings, scale="small", planner=paper_data.ROUGH):
 @pytest.fixture
 def nothing(tmp_path, monkeypatch):
     """A folder without data, which is left as it is."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     assert not list(tmp_path.iterdir())
@@ -47,7 +47,9 @@ def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
 
 
 def test_a_plan_prepares_nothing_and_a_stub_changes_no_other_task(nothing):
-    with pytest.raises(DataError, match="a dry run prepares nothing: run `spt data make spoken-digits`"):
+    with pytest.raises(
+        DataError, match="a dry run prepares nothing: run `selfpretrain data make spoken-digits`"
+    ):
         SpokenDigits().stubbed()
     assert len(Text().stubbed().load("train")) == 22_500
     assert len(Text(selection="test").stubbed().load("val")) == 25_000

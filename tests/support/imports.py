@@ -1,4 +1,4 @@
-"""Importing somebody's data as ``spt data import`` does."""
+"""Importing somebody's data as ``selfpretrain data import`` does."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ def some(part):
 def imdb(tmp_path_factory, needs_data):
     """The real reviews, with a folder of our own to write to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPT_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
+        patch.setenv("SELFPRETRAIN_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
         yield Text()
 
 
@@ -93,7 +93,7 @@ def test_every_layout_gives_the_same_set(home, monkeypatch):
         release(home / "two" / "raw" / "aclImdb", part, *some(part))
     digests = []
     for folder in ("one", "two"):
-        monkeypatch.setenv("SPT_DATA", str(home / folder))
+        monkeypatch.setenv("SELFPRETRAIN_DATA", str(home / folder))
         digests.append(Text().version())
     assert digests[0] == digests[1]
     assert written(Text(), Text().load("test"), 0).startswith(GOOD)

@@ -1,4 +1,4 @@
-"""``spt data``: import, list, download, prepare, show and check data sets."""
+"""``selfpretrain data``: import, list, download, prepare, show and check data sets."""
 
 import dataclasses
 import sys
@@ -38,7 +38,7 @@ Origin = Annotated[
     ),
 ]
 TaskName = Annotated[
-    str, typer.Argument(help="Task (`spt data list`), or package.module:Class.", metavar="TASK")
+    str, typer.Argument(help="Task (`selfpretrain data list`), or package.module:Class.", metavar="TASK")
 ]
 
 
@@ -83,7 +83,7 @@ def import_data(
     data_root: DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Import your own labelled sequences as a task for `spt compare --task NAME`."""
+    """Import your own labelled sequences as a task for `selfpretrain compare --task NAME`."""
     from ..data.importing import importer
     from ..data.importing.options import ImportOptions
 
@@ -101,7 +101,7 @@ def import_data(
     if quiet:
         return
     _show_import(f"{name} is imported", _imported(made), made.meta["about"]["notes"])
-    say(f"next: spt data check {name}, then spt compare --task {name}")
+    say(f"next: selfpretrain data check {name}, then selfpretrain compare --task {name}")
 
 
 def _agree(name: str, exists: bool, yes: bool) -> None:
@@ -195,10 +195,10 @@ def get(
 
     wanted = _task(task, None)
     if there := paths.find(*wanted.places):
-        say(f"{there} is there already; next: spt data make {task}")
+        say(f"{there} is there already; next: selfpretrain data make {task}")
         return
     if wanted.downloads and not release and vars(wanted).get("source") == "generated":
-        say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
+        say(f"{task} is generated here, nothing is downloaded; next: selfpretrain data make {task}")
         say(f"--release downloads {wanted.downloads[0].url} instead (gigabytes)")
         return
     if not wanted.downloads:
@@ -213,7 +213,7 @@ def get(
             except DataError as error:
                 raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
             say(str(place))
-    say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
+    say(f"next: selfpretrain data make {task}{' -s source=lra' if release else ''}")
 
 
 @app.command()
@@ -294,7 +294,7 @@ def resumable() -> Iterator[None]:
 
 
 def _task(name: str, settings: list[str] | None) -> "Task":
-    """Return a task with changed settings, written as for `spt compare` (task.train=500) or as train=500."""
+    """Return a task with changed settings, written as for ``compare`` (task.train=500) or as train=500."""
     from ..config import amended
 
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}

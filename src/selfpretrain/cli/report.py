@@ -1,4 +1,4 @@
-"""``spt report``: write pages and figures again from results, without training."""
+"""``selfpretrain report``: write pages and figures again from results, without training."""
 
 from pathlib import Path
 from typing import Annotated

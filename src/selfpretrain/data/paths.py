@@ -1,4 +1,4 @@
-"""Data folders: those named in SPT_DATA, the first of which is written to.
+"""Data folders: those named in SELFPRETRAIN_DATA, the first of which is written to.
 
 Raw files (downloads, releases) are found in any of the folders or in its subfolder ``raw``. Prepared and
 imported datasets are written to the first folder.
@@ -16,7 +16,7 @@ from ..system import files
 IMPORTED = "own"  # subfolder of a data folder that holds imported datasets
 IMPORTED_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 OLD = ".old"  # suffix of a dataset that is being replaced; it remains if the replacement is interrupted
-VARIABLE = "SPT_DATA"  # environment variable: one folder, or several separated as in PATH
+VARIABLE = "SELFPRETRAIN_DATA"  # environment variable: one folder, or several separated as in PATH
 
 
 def folders() -> list[Path]:

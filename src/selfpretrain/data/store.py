@@ -472,6 +472,8 @@ def _repair_advice(folder: Path) -> str:
     with contextlib.suppress(DataError):
         about = read_meta(folder)["about"]
     if "task" in about:
-        return f"it is made again when it is next used, or by: spt data make {about['task']}"
+        return f"it is made again when it is next used, or by: selfpretrain data make {about['task']}"
     origin = about.get("origin", "the data")
-    return f"put the files back from a copy, or import {origin} again under this name (spt data import)"
+    return (
+        f"put the files back from a copy, or import {origin} again under this name (selfpretrain data import)"
+    )

@@ -1,4 +1,4 @@
-"""Your own labelled sequences, as imported by ``spt data import``."""
+"""Your own labelled sequences, as imported by ``selfpretrain data import``."""
 
 import functools
 from dataclasses import replace
@@ -36,7 +36,9 @@ class Imported(StoredTask):
     """
 
     card = Card(
-        source="data of the user", licence="that of the data", get="spt data import FILE --label COLUMN"
+        source="data of the user",
+        licence="that of the data",
+        get="selfpretrain data import FILE --label COLUMN",
     )
 
     name: str = ""
@@ -94,7 +96,9 @@ class Imported(StoredTask):
         folders = imported_datasets()
         if self.name not in folders:
             others = nearest(self.name, folders) if folders else ""
-            raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")
+            raise DataError(
+                f"no data called {self.name!r} have been imported (selfpretrain data import){others}"
+            )
         meta = folders[self.name] / "meta.json"
         return folders[self.name], meta.stat().st_mtime_ns
 

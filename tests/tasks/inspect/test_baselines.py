@@ -45,7 +45,7 @@ MORE = {KERNELS, "gradient boosting on statistics"}
 @pytest.fixture
 def keep(tmp_path, monkeypatch):
     """Keeps arrays as a data set of one's own."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
 
     def kept(x: np.ndarray, y: np.ndarray) -> Imported:
         import_arrays("mine", x, y)
@@ -345,7 +345,7 @@ def test_kernels_learn_their_thresholds_from_all_sequences():
 
 
 def test_methods_that_see_all_sequences_are_there_if_some_have_no_label(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     random = np.random.RandomState(0)
     kinds = random.randint(0, 2, 600)
     # Each kind has 200 symbols, of which a sequence shows twelve: with six labels most have not been seen.

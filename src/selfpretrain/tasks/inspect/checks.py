@@ -1,4 +1,4 @@
-"""Data quality checks of ``spt data check``: leakage, duplicates, labels, classes, groups and values.
+"""Data quality checks of ``data check``: leakage, duplicates, labels, classes, groups and values.
 
 Equal examples are found exactly. Sequences that share most of their content, as overlapping windows do, are
 found by min-wise hashing of runs of 24 positions (``near_duplicates``). Slightly changed values, as after

@@ -1,4 +1,4 @@
-"""Summaries and previews of a task's data, for ``spt data list`` and ``spt data show``."""
+"""Summaries and previews of a task's data, for ``selfpretrain data list`` and ``selfpretrain data show``."""
 
 import re
 from collections.abc import Iterator
