@@ -26,7 +26,7 @@ import selfpretrain
 GENDERS = ("m", "f", "n")
 ENDS_OF_SENTENCES = "\u3002\uff01\uff1f\uff1b"
 SECTIONS = ("games", "science", "fonts", "sound", "net", "admin", "python", "doc")
-LONGEST_SYNOPSIS = 80
+MAX_SYNOPSIS = 80
 NOTE = re.compile(r"([_^=]*)([A-Ga-gz])([,']*)(\d*)(/?)(\d*)|(\|)")
 """A note or rest of ABC notation with its duration, or a bar line."""
 HOLD = 0
@@ -34,7 +34,7 @@ HOLD = 0
 REST = 1
 WIDEST = 12
 """Most steps of the scale between a note and the median of its tune."""
-LONGEST_TUNE = 128
+MAX_TUNE = 128
 """Most steps of time in a tune."""
 WINDOW = 200
 """Samples in a window of the watch: four seconds."""
@@ -141,7 +141,7 @@ def _tune(block: str) -> tuple[list[int], list[str | None]] | None:
     notes = [note for bar in bars for note in bar]
     unit = next((u for u in (8, 16) if all(d * u % 1 == 0 for _, d in notes)), None)
     pitches = [pitch for pitch, _ in notes if pitch is not None]
-    if unit is None or not pitches or sum(lengths) * unit > LONGEST_TUNE:
+    if unit is None or not pitches or sum(lengths) * unit > MAX_TUNE:
         return None
     return _steps(bars, unit, round(median(pitches)), lengths[0] == bar)
 
@@ -221,7 +221,7 @@ def sections(folder: Path) -> Examples:
         section = fields.get("Section", "").rpartition("/")[2]
         if section in SECTIONS and fields.get("Description"):
             source = fields.get("Source", fields["Package"]).split()[0]
-            found.setdefault(source, (fields["Description"][:LONGEST_SYNOPSIS], section))
+            found.setdefault(source, (fields["Description"][:MAX_SYNOPSIS], section))
     kept = sorted(set(found.values()))
     return Examples([synopsis for synopsis, _ in kept], [section for _, section in kept])
 

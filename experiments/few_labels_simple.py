@@ -27,7 +27,7 @@ from selfpretrain.tasks.simple.features import Features, Matrix
 from selfpretrain.tasks.simple.methods import LINEAR, LOGISTIC, Method
 
 DIRECTIONS = 100
-MOST_SEQUENCES = 10_000
+MAX_SEQUENCES = 10_000
 """Sequences on which the directions are measured."""
 
 
@@ -59,7 +59,7 @@ class Latent(Features):
         """Find the directions; they depend on no label, so that once is enough."""
         if self.directions is not None:
             return
-        rows = np.random.RandomState(0).permutation(len(everything))[:MOST_SEQUENCES]
+        rows = np.random.RandomState(0).permutation(len(everything))[:MAX_SEQUENCES]
         some = everything.take(torch.from_numpy(np.sort(rows)))
         self.inner.fit(some)
         x = self.inner.transform(some)

@@ -137,8 +137,8 @@ def few_trees() -> Iterator[None]:
     from selfpretrain.tasks.simple import models
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "MOST_TREES", 20)
-        patch.setattr(models, "LEAST_TREES", 20)
+        patch.setattr(models, "MAX_TREES", 20)
+        patch.setattr(models, "MIN_TREES", 20)
         yield
 
 

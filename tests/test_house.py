@@ -15,9 +15,9 @@ from selfpretrain.registry import SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
-LARGEST_FILE = 600
-LONGEST_FUNCTION = 80
-MOST_FLOORS = 10
+MAX_FILE = 600
+MAX_FUNCTION = 80
+MAX_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
 READ_FILES = ("data", "tasks", "system", "training", "runner")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
@@ -32,7 +32,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def no_long_function(tree: ast.Module, path: Path) -> Iterator[str]:
     for node in functions(tree):
-        if lines(node) > LONGEST_FUNCTION:
+        if lines(node) > MAX_FUNCTION:
             yield f"{node.name} has {lines(node)} lines"
 
 
@@ -169,7 +169,7 @@ def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
 
 def test_sizes() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
-    assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
+    assert {path: n for path, n in sizes.items() if n > MAX_FILE} == {}
 
 
 def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
@@ -177,7 +177,7 @@ def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
     imported, floors = imports_of_rooms(), dict[str, int]()
     for room in graphlib.TopologicalSorter(imported).static_order():  # complains of a circle
         floors[room] = 1 + max((floors[other] for other in imported[room]), default=0)
-    assert max(floors.values()) <= MOST_FLOORS, floors
+    assert max(floors.values()) <= MAX_FLOORS, floors
 
 
 def test_modules_import_each_other_in_no_circle() -> None:

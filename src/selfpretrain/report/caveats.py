@@ -12,7 +12,7 @@ from .statistics import FEWEST
 
 SLACK = 0.01
 """Largest relative difference of compute between matched arms that goes without saying."""
-ENOUGH_GROUPS = 5
+MIN_GROUPS = 5
 """Smallest number of groups in the test split from which scores generalise to other groups."""
 
 
@@ -115,7 +115,7 @@ def _not_matched(analysis: TaskAnalysis) -> Iterator[Caveat]:
 def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:
     """Yield a caveat if the test examples come from few groups (patients, speakers, recordings)."""
     examples, groups = _tested(analysis)
-    if 0 < groups < ENOUGH_GROUPS:
+    if 0 < groups < MIN_GROUPS:
         widened = " Intervals of differences take each group as one observation, so they are wide."
         yield Caveat(
             "",

@@ -12,7 +12,7 @@ from .stage_results import CellResult
 from .statistics import Estimate, Ranks, estimate, rank, rank_correlation, ratio_bounds
 from .tables import BLANK, by_task, repeated
 
-FEWEST_TASKS = 3
+MIN_TASKS = 3
 """Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
 MAX_CLASSES = 20
 """Largest number of classes for which the table of classes is built."""
@@ -37,7 +37,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     if not analysis.tasks or not analysis.rows_compete:
         return {}
     first = analysis.tasks[0].task
-    if len(analysis.tasks) >= FEWEST_TASKS:
+    if len(analysis.tasks) >= MIN_TASKS:
         for column in first.headline:
             means = [task.means for task in analysis.tasks]
             rows = [row for row in first.rows if all((row, column) in each for each in means)]

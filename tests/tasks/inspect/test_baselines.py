@@ -98,7 +98,7 @@ def test_the_commonest_runs_are_kept_and_large_vocabularies_do_not_collide(monke
     assert len(found.codes) == len(
         {tuple(r[i : i + n]) for r in rows for n in range(1, 5) for i in range(5 - n)}
     )
-    monkeypatch.setattr(symbols, "MOST_FEATURES", 4)
+    monkeypatch.setattr(symbols, "MAX_FEATURES", 4)
     found.fit(dataset(rows))
     assert len(found.codes) == 1  # 2**40 - 1, three times; five others are there twice each
     assert (found.transform(dataset(rows)) > 0).sum(1).ravel().tolist() == [[1, 1]]

@@ -13,7 +13,7 @@ from ..moments import BYTES, Spans, fit_values, in_blocks, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
-from ..splits import ENOUGH_GROUPS, UNLABELLED, assign_splits, split_number
+from ..splits import MIN_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
 from .label_columns import LabelColumn
 from .options import ImportOptions
@@ -251,9 +251,7 @@ def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
     if groups is None:
         return []
     counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
-    few = [
-        f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < ENOUGH_GROUPS
-    ]
+    few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < MIN_GROUPS]
     note = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
     return [note] if few else []
 

@@ -20,7 +20,7 @@ from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, find_similar, fingerprints
 from ...data.paths import imported_datasets
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
-from ...data.splits import ENOUGH_GROUPS
+from ...data.splits import MIN_GROUPS
 from ...data.store import verify
 from ...errors import DamagedData, DataError, join_names
 from ...registry import name_of
@@ -177,7 +177,7 @@ def _groups(data: Data) -> Iterator[Finding]:
     if divided:
         level = "wrong" if len(divided) > MAX_COPIES * number else "note"
         text = f"{len(divided):,} of {number:,} are in several splits"
-    elif fewest < ENOUGH_GROUPS:
+    elif fewest < MIN_GROUPS:
         level = "note"
         text += f"; but a split holds only {fewest}: scores rest on so few"
     yield Finding("groups", level, text)
