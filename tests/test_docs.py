@@ -124,7 +124,15 @@ def test_every_example_is_run() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+SLOW = {"hf_model", "docs/tutorials/paper.md"}
+"""The dearest; own_backbone and the page of a study in tests/studies are like them and always tried."""
+
+
+def cases(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+
+
+@pytest.mark.parametrize("example", cases(list(EXAMPLES)))
 def test_example_runs(
     example: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -270,11 +278,12 @@ def test_the_picture_of_the_readme_can_be_that_of_any_comparison(tmp_path: Path)
     assert dots >= 2 * (1 + 3) and len(intervals) >= 2, "a mean, an interval and three seeds of either arm"
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=name)
+@pytest.mark.parametrize("tutorial", cases([name(page) for page in TUTORIALS]))
 def test_a_tutorial_does_what_it_says(
-    page: Path, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tutorial: str, sandbox: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its files are written, its Python is run, then its commands, in order."""
+    page = ROOT / tutorial
     test_python_runs(page, sandbox)
     ours = [words[1:] for words in commands(page) if words[0] == "selfpretrain"]
     assert ours

@@ -114,7 +114,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--device", "tpu9"], "device"),
         (["compare", "--device", "cuda:77"], "--device auto"),
         (["compare", "--jobs", "none"], "--jobs"),
-        (["compare", "--scale", "smoke", "--match", "size"], "there is no such match"),
+        ([*TOY, "--match", "size"], "there is no such match"),
         (["compare", "--set", "pretrain.optim.lr"], "setting=value"),
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean pretrain.optim.lr"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
@@ -223,13 +223,6 @@ def test_run_a_recipe_again(cli, compared, tmp_path):
     assert scores(tmp_path)[name] == scores(compared.runs)[name]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    runs = tmp_path_factory.mktemp("undisturbed")
-    assert app.run([*CUT, "--jobs", "1", "--quiet", "--runs", str(runs)]) == 0
-    return runs
-
-
 def children(process):
     """Processes that a process has started, by /proc."""
     found = []
@@ -247,9 +240,12 @@ def ended(process):
     return process.returncode, err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(cli, tmp_path, undisturbed):
+def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(cli, tmp_path):
     """The same command ends with the numbers of a run that was not disturbed."""
+    undisturbed = tmp_path / "undisturbed"
+    assert app.run([*CUT, "--jobs", "1", "--quiet", "--runs", str(undisturbed)]) == 0
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     assert process.stderr.readline().startswith("started ")
     time.sleep(0.3)
@@ -267,11 +263,11 @@ def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(cli, tmp_pa
     assert scores(tmp_path / "runs") == scores(undisturbed)
 
 
-def test_results_of_another_version_are_left_alone(cli, tmp_path, undisturbed):
-    stage = next(undisturbed.glob("stages/*-causal-*"))
+def test_results_of_another_version_are_left_alone(cli, tmp_path, compared):
+    stage = next(compared.runs.glob("stages/*-causal-*"))
     other = tmp_path / "stages" / stage.name
     other.mkdir(parents=True)
     (other / "result.json").write_text('{"format": 99}')
-    code, _, err = cli(*CUT, "--jobs", 1, "--runs", tmp_path)
+    code, _, err = cli(*compared.command, "--runs", tmp_path)
     assert code == 1 and "format 99" in err
     assert json.loads((other / "result.json").read_text()) == {"format": 99}

@@ -4,6 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +20,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.integrity import read_predictions
 from selfpretrain.runner import tuning
+from selfpretrain.runner.executors import processes
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
@@ -275,6 +278,29 @@ def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):
     assert scores == pytest.approx([0.4895833333333333, 0.5104166666666666], abs=0.5)
     ends = [event.name for event in heard if event.kind == "end"]
     assert sorted(ends) == sorted(workspace.stage(recipe).name for recipe in wanted)
+
+
+class BrokenPool:
+    """A pool whose worker is killed at its first stage."""
+
+    def __init__(self, *_):
+        self.lost = Future()
+
+    def submit(self, *_):
+        if self.lost.done():
+            raise BrokenProcessPool
+        self.lost.set_exception(BrokenProcessPool())
+        return self.lost
+
+    def shutdown(self, **_):
+        """Nothing is left to end."""
+
+
+def test_a_killed_worker_is_reported_in_one_line(workspace, experiment, monkeypatch):
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", BrokenPool)
+    several = replace(workspace, executor="processes", workers=2)
+    with pytest.raises(SelfPretrainError, match=r"a worker process was killed .* run the same command again"):
+        run_recipes(recipes(experiment), several)
 
 
 def test_a_stage_waits_for_the_one_it_starts_from():

@@ -84,8 +84,7 @@ def run_short(planned, scale, paper, tmp_path):
     short, column = replace(planned, recipe=recipe), planned.column
     experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
     with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
-        run_experiment(experiment, here)
-        (found,) = read(here.runs / experiment.folder).cells
+        (found,) = read(run_experiment(experiment, here).path).cells
     assert found.printed is not None and np.isfinite(found.score)
     assert [stage.steps for stage in found.stages] == [2] * len(stages)
     return found

@@ -50,24 +50,30 @@ def test_a_failure_is_a_measurement(how, reason):
     assert found.line().endswith(reason)
 
 
-def test_mixers_that_are_too_slow_are_not_tried_at_larger_sizes(tmp_path):
-    slow = bench_toys.TaskConstants(milliseconds=500)
-    trials = benchmark.by_length([Attention(), slow], [200, 64, 400], Trial(slow, 8, 0))
+def test_what_takes_longer_than_the_limit_is_too_slow():
+    trial = Trial(bench_toys.TaskConstants(milliseconds=500), 8, 200)
+    assert trial.measure(0.5).reason == "too slow: more than 0.5 s"
+
+
+def test_mixers_that_are_too_slow_are_not_tried_at_larger_sizes(tmp_path, monkeypatch):
+    def measured(trial, limit):
+        slow = trial.length > 64 and trial.mixer != Attention()
+        return trial.result(
+            {"reason": f"too slow: more than {limit:g} s"}
+            if slow
+            else {"parameters": 100, "seconds": 1e-3, "bytes": 1000}
+        )
+
+    monkeypatch.setattr(Trial, "measure", measured)
+    trials = benchmark.by_length([Attention(), S4D()], [200, 64, 400], Trial(S4D(), 8, 0))
     lines = []
     found = benchmark.run(trials, 8.0, tmp_path, lines.append)
     reasons = {(it.mixer, it.length): it.reason for it in found if it.reason}
     assert reasons == {
-        ("taskconstants", 200): "too slow: more than 8 s",
-        ("taskconstants", 400): "not tried: a smaller size was too much",
+        ("s4d", 200): "too slow: more than 8 s",
+        ("s4d", 400): "not tried: a smaller size was too much",
     }
-    assert lines == [it.line() for it in found] and [it.length for it in found] == [
-        64,
-        64,
-        200,
-        200,
-        400,
-        400,
-    ]
+    assert lines == [it.line() for it in found] and [it.length for it in found[::2]] == [64, 200, 400]
     assert {path.name for path in tmp_path.iterdir()} == FILES
     content = json.loads((tmp_path / "bench.json").read_text())
     assert content["readings"][0]["seconds"] == found[0].seconds > 0 and content["environment"]["torch"]
@@ -152,7 +158,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("question", SMALL)
+@pytest.mark.parametrize("question", ["attention", pytest.param("lssl", marks=pytest.mark.slow)])
 def test_the_command_prints_a_table_relative_to_the_first_mixer(question, tmp_path, capsys):
     arguments = ["bench", question, *SMALL[question], "--out", str(tmp_path)]
     assert app.run(arguments) == 0

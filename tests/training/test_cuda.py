@@ -10,8 +10,8 @@ from selfpretrain.data.rows import pack_rows
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import backward, prepare
-from steps import MIXERS, TOKENS, apart, asked, data
+from selfpretrain.training.step import prepare
+from steps import MIXERS, TOKENS, apart, asked, backward, data
 
 pytestmark = pytest.mark.cuda
 every_mixer = pytest.mark.parametrize("name", MIXERS)

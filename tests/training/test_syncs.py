@@ -33,7 +33,8 @@ from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals
 from selfpretrain.training.evaluate import larger_batch_size
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import accumulate_sums, backward
+from selfpretrain.training.step import accumulate_sums
+from steps import backward
 
 META = torch.device("meta")
 LENGTH = 136
