@@ -25,8 +25,8 @@ from beartype.claw import beartype_package
 from jaxtyping import install_import_hook
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# In the default suite, for time; `pytest --hypothesis-profile=thorough` tries ten times as many.
-hypothesis.settings.register_profile("quick", max_examples=25, deadline=None)
+# In the default suite, for time; `pytest --hypothesis-profile=thorough` tries 250.
+hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
 hypothesis.settings.register_profile("thorough", max_examples=250, deadline=None)
 hypothesis.settings.load_profile("quick")
 
