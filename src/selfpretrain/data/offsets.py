@@ -32,7 +32,7 @@ class Offsets:
         """Return saved offsets; none if there are none.
 
         Raises:
-            ValueError: if one is no finite number.
+            ValueError: if one is not a finite number.
         """
         plain = plain or {}
         found = cls(tuple(map(float, plain.get("values", ()))), float(plain.get("target", 0.0)))

@@ -149,7 +149,7 @@ def fold_splits(
 ) -> np.ndarray:
     """Return (n,) the split of every sequence in cross-validation, where fold ``fold`` is the test split.
 
-    Folds consist of whole groups. Of the other groups, val gets about the share it has without folds. Copies
+    Folds consist of whole groups. Val gets about the share of the other groups that it has without folds. Copies
     are handled as in ``assign_splits``.
 
     Raises:

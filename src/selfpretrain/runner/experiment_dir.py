@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.integrity import MEND, read_log
+from ..report.integrity import RUN_AGAIN, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
@@ -315,7 +315,7 @@ def _measures(plain: Json, path: Path) -> list[Measure]:
     try:
         return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
     except pydantic.ValidationError as error:
-        raise StoreError(damaged_message(path, error, MEND.format(path.name))) from error
+        raise StoreError(damaged_message(path, error, RUN_AGAIN.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:

@@ -84,7 +84,7 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
                 run = StageRun(stage, workspace, attempt)
                 if not run.trained:
                     with contextlib.closing(StageCheckpoint(attempt)) as checkpoint:
-                        run.keep(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
+                        run.save(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
                 run.test()
                 result = run.publish()
             except Interrupted:
@@ -142,7 +142,7 @@ class StageRun:
         self.examples = training_data(stage.recipe)
         self.recipe = measured(stage.recipe, self.examples)
         self.network = build_network(stage.recipe)
-        self.moved: TransferResult | None = None
+        self.transferred: TransferResult | None = None
         self.result: Json = {}
         self.trained = distributed.any_process(self.main and folder.finished)
         if self.trained:
@@ -153,7 +153,7 @@ class StageRun:
         elif stage.parent is not None:
             parent = workspace.folder(stage.parent)
             weights, _ = parent.load(WEIGHTS, parent.read(RESULT).get("weights", ""))
-            self.moved = transfer_weights(weights, self.network, self.recipe.last.transfer)
+            self.transferred = transfer_weights(weights, self.network, self.recipe.last.transfer)
         self.network.to(workspace.device)
 
     @cached_property
@@ -187,7 +187,7 @@ class StageRun:
             "stop": self.workspace.stop,
         }
 
-    def keep(self, trained: Trained) -> None:
+    def save(self, trained: Trained) -> None:
         """Write the weights and the result without test scores."""
         last = self.recipe.last
         digest = examples_digest(self.examples.digests())
@@ -208,7 +208,7 @@ class StageRun:
                 "examples": trained.step * last.batch,
             },
             "scores": {"val": trained.scores},
-            "transfer": to_dict(self.moved),
+            "transfer": to_dict(self.transferred),
             "data": {"split": "train", "rows": len(self.examples), "sha256": digest},
         }
         if self.main:

@@ -31,7 +31,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -
     Raises:
         StoreError: if the file cannot be written.
     """
-    plain = _apart(tensors)
+    plain = _without_shared_memory(tensors)
     text = json.dumps(state or {})
     digest = _digest(plain, text)
     metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
@@ -72,14 +72,14 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return _digest(tensors, json.dumps({}))
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors in memory of their own, without a copy where that is so: safetensors demands it."""
+def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors, copied where two share memory, which safetensors refuses."""
     found: dict[str, Tensor] = {}
     seen = set()
     for name, tensor in tensors.items():
-        alone = tensor.detach().cpu().contiguous()
-        memory = alone.untyped_storage().data_ptr()
-        found[name] = alone.clone() if memory in seen else alone
+        own = tensor.detach().cpu().contiguous()
+        memory = own.untyped_storage().data_ptr()
+        found[name] = own.clone() if memory in seen else own
         seen.add(memory)
     return found
 

@@ -329,7 +329,7 @@ def _recompute_contexts(
 def _copied_buffers(block: nn.Module) -> Iterator[None]:
     """Exchange buffers for copies, so that running statistics of batches stay as they are.
 
-    Not patterns of attention, which are boolean: exchanged ones would be laid out again.
+    Boolean buffers stay: they hold patterns of attention, whose layout would be computed again.
     """
     kept = [(module._buffers, dict(module._buffers)) for module in block.modules()]
     for buffers, before in kept:
