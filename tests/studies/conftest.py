@@ -1,18 +1,8 @@
-"""Plans of studies count the parameters of a network once."""
-
-from collections.abc import Iterator
+"""Tests of studies start from a known random state."""
 
 import pytest
 
-import paper_data
 import toys
-
-
-@pytest.fixture(autouse=True, scope="module")
-def shared_networks() -> Iterator[None]:
-    """Build the networks of plans once for all studies."""
-    with paper_data.shared_networks():
-        yield
 
 
 @pytest.fixture(autouse=True)
