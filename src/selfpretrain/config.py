@@ -46,7 +46,7 @@ def spec(kind: type[S]) -> type[S]:
 def added(default: Any) -> Any:
     """Return a field of a spec that ``to_dict`` leaves out while it has this default.
 
-    For fields that are younger than kept results: recipes that do not set them keep their fingerprints.
+    For fields that are younger than bundled results: recipes that do not set them keep their fingerprints.
     """
     return dataclasses.field(default=default, metadata={"added": True})
 

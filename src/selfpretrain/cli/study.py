@@ -26,7 +26,7 @@ Mixers = Annotated[
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(help="Folder of stored results, reused and updated; default: the bundled ones, read-only."),
+    typer.Option(help="Folder of bundled results, reused and updated; default: ours, read-only."),
 ]
 Only = Annotated[
     str | None,
