@@ -24,7 +24,7 @@ OUTCOMES = {
 }
 """Meaning of a contrast by (positive on training data, positive on test data)."""
 SEVERAL_ARMS = 3
-"""Fewest further arms for which the table of gaps is built."""
+"""Minimum number of further arms for which the table of gaps is built."""
 
 
 def rankings(analysis: Analysis) -> dict[str, Ranks]:

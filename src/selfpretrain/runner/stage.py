@@ -316,7 +316,9 @@ class RemoteStage:
             share_gpu(max(1, int(1 / gpus)))
         try:
             with catch_signals() as stop_requested:
-                self._check()
+                if stage_id(self.stage.recipe) != self.stage.id:
+                    why = "; ".join(_differences(self.stage.recipe, self.identity)) or "another version"
+                    raise SpecError(f"{self.stage.id} would be another stage here: {why}")
                 workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
                 run_stage(self.stage, workspace)
         except Interrupted as error:
@@ -324,13 +326,6 @@ class RemoteStage:
         except SelfPretrainError as error:
             return "failed", str(error)
         return "done", ""
-
-    def _check(self) -> None:
-        if stage_id(self.stage.recipe) != self.stage.id:
-            differences = "; ".join(_differences(self.stage.recipe, self.identity))
-            raise SpecError(
-                f"{self.stage.id} would be another stage here: {differences or 'another version'}"
-            )
 
 
 def run_remote(stage: RemoteStage) -> Outcome:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
 from ..registry import name_of
-from ..training.recipe import Budget, Recipe, Stage
+from ..training.recipe import Recipe
 from .experiment import Cell, Experiment
 from .run import run_recipes
 from .run_dir import RESULT
@@ -50,7 +50,10 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
         for place, cell in first.items()
     }
     run_recipes((recipe for recipes in trials.values() for recipe in recipes), workspace, tested=False)
-    scores = {place: [_score(recipe, workspace) for recipe in recipes] for place, recipes in trials.items()}
+    scores = {
+        place: [float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"]) for recipe in recipes]
+        for place, recipes in trials.items()
+    }
     best = {place: settings[values.index(max(values))] for place, values in scores.items()}
     cells = tuple(
         replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells
@@ -70,15 +73,12 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     lr = setting.get("lr", last.optim.lr)
     decay = setting.get("weight_decay", last.optim.weight_decay)
     optim = replace(last.optim, lr=lr, weight_decay=decay)
-    last = replace(last, optim=optim, batch=batch, budget=_same_examples(last, batch))
+    budget = last.budget
+    if budget.steps is not None and batch != last.batch:
+        budget = replace(budget, steps=max(1, round(budget.steps * last.batch / batch)))
+    last = replace(last, optim=optim, batch=batch, budget=budget)
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
     return replace(recipe, model=model, stages=(*recipe.stages[:-1], last))
-
-
-def _same_examples(stage: Stage, batch: int) -> Budget:
-    if stage.budget.steps is None or batch == stage.batch:
-        return stage.budget
-    return replace(stage.budget, steps=max(1, round(stage.budget.steps * stage.batch / batch)))
 
 
 def _place(cell: Cell) -> tuple[str, ...]:
@@ -88,7 +88,3 @@ def _place(cell: Cell) -> tuple[str, ...]:
 
 def _describe(setting: Setting) -> str:
     return ", ".join(f"{LABELS[name]} {value:g}" for name, value in setting.items())
-
-
-def _score(recipe: Recipe, workspace: Workspace) -> float:
-    return float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"])

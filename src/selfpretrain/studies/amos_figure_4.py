@@ -28,7 +28,7 @@ from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Points, TableRow, T
 from .recipes.arms import MATCHED, SPT
 
 LAGS = 1024
-"""Most lags shown one by one."""
+"""Maximum number of lags shown one by one."""
 BINS = 256
 """Number of bins for longer kernels."""
 

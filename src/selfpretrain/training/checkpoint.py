@@ -4,11 +4,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
@@ -87,11 +85,9 @@ def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """Return the SHA-256 of the names, types, shapes and bytes of tensors, and of a text."""
     parts = {
-        f"{name} {tensor.dtype} {tuple(tensor.shape)}": _bytes(tensor)
+        f"{name} {tensor.dtype} {tuple(tensor.shape)}": (
+            tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        )
         for name, tensor in sorted(tensors.items())
     }
     return sha256_of(text, parts)
-
-
-def _bytes(tensor: Tensor) -> NDArray[np.uint8]:
-    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

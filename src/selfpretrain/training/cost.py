@@ -42,11 +42,11 @@ TOLERANCE = 0.005
 """Relative tolerance of the linear interpolation of FLOPs between two lengths."""
 MIN_DEPTH = 2
 MAX_DEPTH = 7
-"""Most bisections of the range of lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
+"""Range of bisections of the lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
 SAMPLED = 16
 """Number of batches that are drawn at a time to estimate the mean number of predicted positions."""
 ROUNDS = 500
-"""Most times that they are drawn."""
+"""Maximum number of draws."""
 ERROR = 0.003
 """Relative standard error of the FLOPs of a step at which enough are drawn."""
 MANY_BATCHES = 100

@@ -117,8 +117,13 @@ def _batch_size(network: nn.Module, objective: Objective, data: SequenceDataset,
     size = max(1, min(MAX_EXAMPLES, POSITIONS // int(data.longest.max())))
     if device.type != "cuda" or objective.masks_inputs or not objective.labelled or len(data) <= size:
         return size
+    batch = data.batch(data.longest.argsort()[-size:]).to(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
     with precision_context(precision, device):
-        return larger_batch_size(size, *_measure_memory(network, data, size, device))
+        network(batch.inputs, batch.padding_mask)
+    used = torch.cuda.max_memory_allocated(device) - before
+    return larger_batch_size(size, used, free_gpu_memory(device))
 
 
 def larger_batch_size(size: int, used: int, free: int) -> int:
@@ -133,17 +138,6 @@ def larger_batch_size(size: int, used: int, free: int) -> int:
     """
     memory = min(round(free * MEMORY_SHARE), MAX_MEMORY)
     return min(MAX_LARGER, size * max(1, memory // max(used, 1)))
-
-
-def _measure_memory(
-    network: nn.Module, data: SequenceDataset, size: int, device: torch.device
-) -> tuple[int, int]:
-    """Return the memory that the ``size`` longest examples take on a GPU and its free memory, in bytes."""
-    batch = data.batch(data.longest.argsort()[-size:]).to(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    network(batch.inputs, batch.padding_mask)
-    return torch.cuda.max_memory_allocated(device) - before, free_gpu_memory(device)
 
 
 def validation_data(recipe: Recipe) -> SequenceDataset:

@@ -11,7 +11,7 @@ from ..recipes.arms import ArmRecipes
 from .base import Arm, pretraining_refusal
 
 LARGEST = 60_000
-"""Most generated sequences."""
+"""Maximum number of generated sequences."""
 
 
 @spec

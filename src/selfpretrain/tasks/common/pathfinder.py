@@ -79,7 +79,11 @@ class PathfinderTask(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""
-        images = self._images()
+        images: Images
+        if self.made_up:
+            images = Synthetic()
+        else:
+            images = Generated(self) if self.source == "generated" else Released(self)
         signal = _measure_signal(images)
         n = len(images.split)
         for start in range(out.rows, n, CHUNK):
@@ -97,11 +101,6 @@ class PathfinderTask(Prepared):
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the marker distance as a cue: its distribution differs between connected and separate."""
         return {"marker distance": marker_distance}
-
-    def _images(self) -> Images:
-        if self.made_up:
-            return Synthetic()
-        return Generated(self) if self.source == "generated" else Released(self)
 
 
 def card(baselines: str, leaks: str) -> Card:
