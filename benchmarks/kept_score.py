@@ -21,7 +21,7 @@ from speed import Table, put
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.estimators import leaderboard
-from selfpretrain.estimators.in_memory import in_memory_task
+from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import SimpleCandidate, candidates_for
@@ -67,7 +67,7 @@ def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Simpl
     task = estimator._as_task(X[:n], y[:n])
     data = task.data()
     held = fold_data(data, seed)
-    methods = estimator._simple_methods(task, [*map(in_memory_task, held)])
+    methods = estimator._simple_methods(task, [*map(InMemoryTask, held)])
     found = [
         methods.candidate(method, data.whole)
         for method in candidates_for(data.form, data.whole)

@@ -10,11 +10,12 @@ from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
-from selfpretrain.estimators import inputs, settings
+from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
-from selfpretrain.runner import run
-from selfpretrain.runner.plan import estimate
+from selfpretrain.runner import stage as runner_stage
 from selfpretrain.tasks.imported import make_waves
+from selfpretrain.training import cost
+from selfpretrain.training.train import train
 
 TOY = {"scale": "smoke", "runs": None}
 ALONE = {"model": "network", "n_trials": 1}
@@ -107,7 +108,7 @@ def test_validation_holds_back_whole_groups():
 
 def test_groups_may_be_a_list_and_unlabelled_sequences_none_at_all():
     groups = [f"patient {i // 10}" for i in range(80)]
-    split = SequenceClassifier(**TOY).fit(X, y, groups=groups, X_unlabelled=[])._data
+    split = SequenceClassifier(**TOY).fit(X, y, groups=groups, X_unlabelled=[]).task_.data()
     held = set(split.whole.groups[split.split == 1].tolist())
     assert held and not held & set(split.whole.groups[split.split == 0].tolist())
 
@@ -200,10 +201,11 @@ def test_a_task_by_its_name_is_scored_on_its_test_split():
         SequenceRegressor(**TOY).fit("digits")
 
 
-def test_patience_ends_training_early():
-    model = SequenceClassifier(**SHORT | {"epochs": 60}, patience=2).fit(X, np.resize(["a", "b", "c"], 80))
-    log = settings.EstimatorSettings._workspace(model).stage(model.recipes_[0])
-    assert log.read("result.json")["stopped"] == "patience"
+def test_patience_ends_training_early(tmp_path):
+    patient = SHORT | {"epochs": 60, "patience": 2, "runs": str(tmp_path)}
+    model = SequenceClassifier(**patient).fit(X, np.resize(["a", "b", "c"], 80))
+    stage = model._workspace().stage(model.recipes_[0])
+    assert stage.read("result.json")["stopped"] == "patience"
 
 
 def test_a_time_limit_takes_steps_away():
@@ -235,28 +237,47 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
     assert fixed._recipes(recipe.task, 3600.0)[0].model.width == 64
 
 
-def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch):
-    from selfpretrain.estimators import fitting
+@pytest.mark.parametrize("stored", [False, True])
+def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch, tmp_path, stored):
+    sizes = []
 
-    sizes, run_recipes = [], fitting.run_recipes
-
-    def short_of_memory(recipes, workspace, tested):
-        sizes.append(recipes[0].last.batch)
+    def short_of_memory(stage, *args, **kwargs):
+        sizes.append(stage.batch)
         if len(sizes) == 1:
-            raise StageFailed("out of memory") from MemoryError()
-        run_recipes(recipes, workspace, tested)
+            raise MemoryError
+        return train(stage, *args, **kwargs)
 
-    monkeypatch.setattr(fitting, "run_recipes", short_of_memory)
-    SequenceClassifier(**TOY).fit(X, y)
-    assert sizes == [8, 4]
+    monkeypatch.setattr(runner_stage if stored else training, "train", short_of_memory)
+    toy = TOY | {"runs": str(tmp_path) if stored else None}
+    SequenceClassifier(**toy).fit(X, y)
+    assert sizes == [8, 4, 4]
     sizes.clear()
-    with pytest.raises(StageFailed):
-        SequenceClassifier(**TOY, batch_size=8).fit(X, y)
+    with pytest.raises(StageFailed, match="MemoryError"):
+        SequenceClassifier(**toy, batch_size=8, random_state=1).fit(X, y)
 
 
-def test_a_quiet_fit_counts_no_flops_for_a_display(monkeypatch):
+def test_a_killed_fit_goes_on_from_its_folder(monkeypatch, tmp_path):
+    begun = []
+
+    def killed_at_finetuning(stage, *args, **kwargs):
+        begun.append(type(stage.objective).__name__)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return train(stage, *args, **kwargs)
+
+    monkeypatch.setattr(runner_stage, "train", killed_at_finetuning)
+    model = SequenceClassifier(**TOY | {"runs": str(tmp_path)})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    answers = model.fit(X, y).predict_proba(NEW)
+    assert begun == ["Masked", "Classify", "Classify"]
+    assert (answers == SequenceClassifier(**TOY).fit(X, y).predict_proba(NEW)).all()
+
+
+def test_a_quiet_fit_counts_no_flops(monkeypatch):
     counted = []
-    monkeypatch.setattr(run, "estimate", lambda job: counted.append(job.name) or estimate(job))
+    count = cost.Planner._count_step
+    monkeypatch.setattr(cost.Planner, "_count_step", lambda *args: counted.append(1) or count(*args))
     SequenceClassifier(**TOY, random_state=90).fit(X, y)
     assert not counted
     SequenceClassifier(**TOY, random_state=91, verbose=True).fit(X, y)

@@ -217,7 +217,7 @@ def test_two_settings_are_averaged_where_that_gives_better_probabilities(two, su
         chance = np.where(right, each, 0.45)
         answers = np.where(np.arange(2) == y[:, None], chance[:, None], 1 - chance[:, None])
         trials.append(search._Trial({}, two.recipes_[0], answers={0: (y, answers)}, score=0.9 - number / 100))
-    found = Search(two, two.task_, two._workspace(), two._run, 60.0, 60.0, [two.task_])._together(trials)
+    found = Search(two, two.task_, two._trainings(), 60.0, 60.0, [two.task_])._together(trials)
     assert found == (trials if averaged else trials[:1])
 
 
@@ -243,7 +243,7 @@ def test_a_second_setting_is_finished_if_its_folds_fit_though_pretraining_took_l
     monkeypatch.setattr(Search, "_options", lambda self, finished: options)
     monkeypatch.setattr(Search, "_outcome", lambda self, found, *rest: outcomes.append(found) or nothing)
     end = time.monotonic() + 60
-    Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS).best()
+    Search(two, two.task_, two._trainings(), 60.0, end, [two.task_] * FOLDS).best()
     assert len(outcomes[0]) == finished
 
 
@@ -277,7 +277,7 @@ def test_poolings_are_tried_with_the_best_trial_then_the_best_with_other_objecti
 
     monkeypatch.setattr(Search, "_finetune", finetune)
     end = time.monotonic() + 60
-    found = Search(two, two.task_, two._workspace(), two._run, 60.0, end, [two.task_] * FOLDS)
+    found = Search(two, two.task_, two._trainings(), 60.0, end, [two.task_] * FOLDS)
     added = found._with_poolings(trials, two.poolings(two.task_))
     seen = [
         (trial.settings["objective"], trial.settings["rate"], trial.recipe.model.pooling) for trial in added
@@ -546,7 +546,7 @@ def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(mon
     task = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
     planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(task)
     end = time.monotonic() + 120
-    found = Search(model, task, model._workspace(), model._run, 120.0, end, [task] * FOLDS)
+    found = Search(model, task, model._trainings(), 120.0, end, [task] * FOLDS)
     recipe = found._planned()[0].recipe
     pretrain, finetune = (cost.plan(prefix).steps for prefix in recipe.prefixes())
     first, second = (cost.plan(prefix).steps for prefix in planned.prefixes())

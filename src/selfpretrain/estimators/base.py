@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -26,12 +27,12 @@ from ..studies.recipes.defaults import small_arms
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from . import export, inputs, occlusion, persistence
-from .fitting import TaskFitting
+from .fitting import TaskFitting, TimeLimit
 from .in_memory import (
     Annotations,
+    InMemoryTask,
     check_lengths,
     in_alphabet,
-    in_memory_task,
     moved,
     offsets_of,
     reals,
@@ -84,7 +85,16 @@ class SequenceEstimator(TaskFitting):
         """
         check_settings(self.get_params(deep=False))
         self.seed_ = self._draw_seed()
-        self._train(self._as_task(X, y, groups, sample_weight, X_unlabelled))
+        task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
+        limit = TimeLimit.of(self.time_limit)
+        folds = self._folds(task)
+        simple = self._simple_candidates(task, folds, limit)
+        trainings = self._trainings(limit.end)
+        if self._searches(task):
+            found = self._search(task, folds, limit, trainings)
+        else:
+            found = self._train_once(task, limit, trainings)
+        self._keep_best(self._become(task, found), simple, folds)
         return self
 
     def compare(
@@ -113,7 +123,10 @@ class SequenceEstimator(TaskFitting):
             scratch=other._fit_to_data(arms.scratch, task),
         )
         most, looks = parse_seeds(seeds)
-        return run_request(Request(Compare(task, (arms,), most), looks=looks), self._workspace())
+        workspace = self._workspace()
+        if self.runs is None:
+            workspace = replace(workspace, runs=Path(_scratch_folder().name))
+        return run_request(Request(Compare(task, (arms,), most), looks=looks), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.
@@ -254,8 +267,7 @@ class SequenceEstimator(TaskFitting):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        for name in ("_data", "task_"):  # a model does not carry what it was trained on
-            state.pop(name, None)
+        state.pop("task_", None)  # a model does not carry what it was trained on
         return state
 
     # Hooks that subclasses override; those for the objective and the stages are in the settings.
@@ -387,8 +399,8 @@ class SequenceEstimator(TaskFitting):
             self.set_classes(X.form)
             kind: Literal["text", "tokens"] = "text" if self.signal == "text" else "tokens"
             self.channels_ = None
-            self._data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
-            return in_memory_task(self._data)
+            data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
+            return InMemoryTask(data)
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_lengths(len(found.rows), targets, groups)
@@ -408,10 +420,14 @@ class SequenceEstimator(TaskFitting):
         alphabet = Alphabet.of(found.kind, self._uses_signs())
         offsets = Offsets(found.offsets, offset)
         split = (self.validation_fraction, self._seed())
-        self._data, self.alphabet_ = training_data(
-            found, alphabet, target, annotations.take(kept), offsets, *split
-        )
-        return in_memory_task(self._data)
+        data, self.alphabet_ = training_data(found, alphabet, target, annotations.take(kept), offsets, *split)
+        return InMemoryTask(data)
+
+
+@cache
+def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Return a folder of this process for comparisons that are not to be kept."""
+    return tempfile.TemporaryDirectory(prefix="selfpretrain-")
 
 
 def _checked(found: Any) -> Any:

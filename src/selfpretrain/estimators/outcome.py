@@ -74,7 +74,7 @@ def choose(
     if problem:
         if not sound and (network is None or not leaderboard.finite(network.answers)):
             raise StageFailed(f"{problem}; there is no other model to keep")
-        warnings.warn(problem, stacklevel=6)  # the caller of fit
+        warnings.warn(problem, stacklevel=4)  # the caller of fit
         if sound:
             network = None
         else:

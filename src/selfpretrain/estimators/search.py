@@ -8,7 +8,7 @@ the other settings, while time is left. Pretraining is shared by all trials with
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +24,6 @@ from ..data.store import StoredDataset
 from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
 from ..objectives.regress import Rescaled
-from ..runner.experiment_dir import InFolders
-from ..runner.workspace import Workspace
 from ..studies.recipes.budgets import MANY
 from ..system.events import format_duration
 from ..system.files import Json
@@ -40,6 +38,7 @@ from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
 from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
 from .simple import Answers, average_answers
+from .training import Trainings, steps_of
 
 FOLDS = 5
 FIRST_FOLDS = 2
@@ -54,9 +53,6 @@ FINETUNING = 0.1
 """Share of a time limit after which each finetuning ends."""
 USED = 0.8
 """Share of a time limit that is planned."""
-
-Run = Callable[[list[Recipe]], list[Recipe]]
-"""Trains recipes, and returns those trained, whose batch may be smaller if memory ran out."""
 
 
 @dataclass(eq=False)
@@ -77,8 +73,7 @@ class Search:
 
     estimator: EstimatorSettings
     task: Task
-    workspace: Workspace
-    run: Run
+    trainings: Trainings
     seconds: float  # time limit of the whole fit
     deadline: float  # when it ends, of time.monotonic
     folds: Sequence[Task]
@@ -95,7 +90,7 @@ class Search:
         try:
             trials = self._planned()
         except TimeIsUp as error:
-            return untrained(self._first_recipe(), self.workspace, str(error))
+            return untrained(self._first_recipe(), self.trainings, str(error))
         try:
             finished = self._both_rounds(trials)
         except Interrupted:  # the time limit has passed
@@ -105,7 +100,7 @@ class Search:
         problem = f"the network was not trained on all folds: the time limit of {self._limit} was up"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
-            return untrained(self._first_recipe(), self.workspace, problem)
+            return untrained(self._first_recipe(), self.trainings, problem)
         return replace(self._outcome([best], None, start), problem=problem)
 
     def _both_rounds(self, trials: list[_Trial]) -> list[_Trial]:
@@ -266,7 +261,7 @@ class Search:
                 continue
             begun = time.monotonic()
             recipe = self._on_fold(trial.recipe, fold, share)
-            (trial.done[fold],) = self.run([recipe])
+            (trial.done[fold],) = self.trainings.run([recipe])
             trial.answers[fold] = self._answers(trial.done[fold])
             trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
@@ -299,9 +294,7 @@ class Search:
         return answers(self._predictor([recipe]), val.take(val.labelled.nonzero()[:, 0]))
 
     def _predictor(self, recipes: list[Recipe]) -> Predictor:
-        finished = InFolders(self.workspace)
-        trained = [recipe for recipe in recipes if self.workspace.stage(recipe).finished]
-        networks = tuple(finished.network(recipe).to(self.workspace.device) for recipe in trained)
+        networks = tuple(self.trainings.network(recipe) for recipe in recipes)
         for network in networks:
             if isinstance(network.head, Rescaled) and isinstance(self.task.form.target, Reals):
                 network.head.rescale(self.task.form.target)  # trained in the units of its fold
@@ -337,9 +330,9 @@ class Search:
         recipes = list(first)
         with suppress(Interrupted):  # the time limit has passed: the members so far are kept
             for member in range(1, self.estimator.n_members):
-                recipes += self.run([replace(recipe, seed=recipe.seed + member) for recipe in first])
+                recipes += self.trainings.run([replace(each, seed=each.seed + member) for each in first])
         networks = self._predictor(recipes).networks
-        scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
+        scores = [self.trainings.scores(recipe) for recipe in recipes]
         seconds = time.monotonic() - start
         return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
 
@@ -355,13 +348,13 @@ class Search:
         return max(1.0, self.deadline - time.monotonic())
 
     def _say(self, line: str) -> None:
-        if not self.workspace.quiet:
+        if self.estimator.verbose:
             write_line(line)
 
 
-def untrained(recipe: Recipe, workspace: Workspace, problem: str) -> Outcome:
+def untrained(recipe: Recipe, trainings: Trainings, problem: str) -> Outcome:
     """Return the outcome of no training: a network with its initial weights, and why it has them."""
-    network = build_network(recipe).to(workspace.device).eval()
+    network = build_network(recipe).to(trainings.workspace.device).eval()
     return Outcome([recipe], (network,), problem=problem, trained=False)
 
 
@@ -465,7 +458,7 @@ def _divided(left: float, pretraining: float, finetuning: float) -> tuple[float,
 
 def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
     """Return a share of the steps of a recipe's last stage, as fields of a budget."""
-    steps = cost.plan(recipe).steps or 1
+    steps = steps_of(recipe) or 1
     return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
 
 

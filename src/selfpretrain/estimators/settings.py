@@ -2,11 +2,9 @@
 
 import copy
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -33,6 +31,7 @@ from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from .in_memory import InMemoryTask
 from .inputs import Kind
+from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
@@ -146,7 +145,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         random_state: a number makes training reproducible; None draws a seed.
         precision: of matrix products: fp32, tf32 or bf16; auto: bf16 on GPUs, else fp32.
         verbose: show the progress of training.
-        runs: folder where finished stages are stored and reused; None: a temporary folder of this process.
+        runs: folder where stages are stored, and reused by later fits; a fit that was killed resumes from
+            there. None: nothing is stored.
     """
 
     model: Literal["best", "network"] = "best"
@@ -357,11 +357,14 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the seed of this fit: one for all its trials, so that they share their pretraining."""
         return vars(self)["seed_"] if "seed_" in vars(self) else self._draw_seed()
 
-    def _workspace(self) -> Workspace:
-        runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
-        end = vars(self).get("_end", math.inf)
-        place = Workspace.of(runs, self.device, "1")
-        return replace(place, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
+    def _workspace(self, end: float = math.inf) -> Workspace:
+        """Return the workspace of this machine, where work stops at a time of ``time.monotonic``."""
+        workspace = Workspace.of(Path(self.runs or "runs"), self.device, "1")
+        return replace(workspace, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
+
+    def _trainings(self, end: float = math.inf) -> Trainings:
+        kind = Trainings if self.runs is None else StoredTrainings
+        return kind(self._workspace(end), halves=self.batch_size == "auto")
 
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
@@ -385,12 +388,6 @@ def _may_be_causal(mixer: Mixer) -> bool:
 def has_val(task: Task) -> bool:
     """Return whether a task has a val split; in memory it has none if too few examples are labelled."""
     return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
-
-
-def with_half_batch(recipe: Recipe) -> Recipe:
-    """Return the recipe with half the batch size, at least 1."""
-    stages = tuple(replace(stage, batch=max(1, stage.batch // 2)) for stage in recipe.stages)
-    return replace(recipe, stages=stages)
 
 
 def _grow(recipe: Recipe, seconds: float) -> Recipe:
@@ -428,14 +425,11 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
     return largest
 
 
-def _steps(recipe: Recipe) -> list[int]:
-    return [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
-
-
 def stage_seconds(recipe: Recipe) -> list[float]:
     """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
     per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
-    return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
+    steps = [steps_of(prefix) or 0 for prefix in recipe.prefixes()]
+    return [OVERHEAD * n * each for n, each in zip(steps, per_step, strict=True)]
 
 
 def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> list[float]:
@@ -473,15 +467,11 @@ def shortened(recipe: Recipe, seconds: float) -> Recipe:
     expected = stage_seconds(recipe)
     share = min(1.0, USED * seconds / sum(expected))
     stages = []
-    for stage, steps, of_stage in zip(recipe.stages, _steps(recipe), expected, strict=True):
+    for prefix, of_stage in zip(recipe.prefixes(), expected, strict=True):
         hours = seconds * of_stage / sum(expected) / 3600
-        stages.append(replace(stage, budget=Budget(steps=max(1, round(steps * share)), hours=hours)))
+        steps = max(1, round((steps_of(prefix) or 0) * share))
+        stages.append(replace(prefix.last, budget=Budget(steps=steps, hours=hours)))
     return replace(recipe, stages=tuple(stages))
-
-
-@cache
-def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(prefix="selfpretrain-")
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
