@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import toys
+from engines import run_experiment
 from hostile import KINDS, PIECES, good, harmed
 from imports import bring
 from selfpretrain.api import Request, comparison, run_request
@@ -41,7 +42,6 @@ from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
-from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
 from selfpretrain.runner.status import verify
 from selfpretrain.runner.workspace import Workspace

@@ -1,6 +1,8 @@
 """Entry point of ``python -m selfpretrain``, the same as ``spt``; torchrun needs a module to launch."""
 
+import sys
+
 from .cli.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

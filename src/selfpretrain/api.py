@@ -17,7 +17,7 @@ from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
 from .runner.looks import expected_seeds, reached
 from .runner.plan import Forecast, Plan, forecast
-from .runner.run import detach, run_experiment
+from .runner.run import StageQueue, begin, detach, finish
 from .runner.run_dir import RunDir
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
@@ -226,7 +226,9 @@ def run_request(
             plan = planned.plan
             if request.tune:
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-            folder = run_experiment(plan, here, request.only, request.kept)
+            folder = begin(plan, here, request.kept)
+            StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
+            finish(folder)
         if request.results:
             folder.keep()
         return folder.results

@@ -61,7 +61,7 @@ def test_compare_ends_with_a_table_and_a_report(compared):
     assert "test" not in pretrained["scores"]
 
 
-@pytest.mark.parametrize("place", ["runner.run.run_stages", "runner.experiment_dir.page.write"])
+@pytest.mark.parametrize("place", ["runner.run.StageQueue.run", "runner.experiment_dir.page.write"])
 def test_an_interruption_after_the_last_stage_stops(compared, tmp_path, monkeypatch, capsys, place):
     shutil.copytree(compared.runs, tmp_path / "runs")
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,7 @@ from torch import nn
 import own_networks
 import selfpretrain as spt
 import toys
+from engines import run_experiment
 from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.config import from_dict, to_dict
@@ -23,7 +24,6 @@ from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
 from selfpretrain.runner.provenance import describe
-from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training import train

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 import toys
-from engines import trained
+from engines import run_experiment, trained
 from selfpretrain import api
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.report import analysis
 from selfpretrain.report.sequential import Looks
-from selfpretrain.runner import looks, run
+from selfpretrain.runner import looks
 from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.common.table_study import due_runs, mean_score
@@ -103,7 +103,7 @@ def test_a_run_that_was_stopped_in_a_look_ends_as_one_that_was_not(stops, done, 
     asked = iter(range(10**9))
     with pytest.raises(Interrupted):
         here = workspace(tmp_path / "runs", stop=lambda: next(asked) >= stops)
-        run.run_experiment(api.plan_request(request()).plan, here)
+        run_experiment(request().experiment(), here)
     found = run_request(request(), workspace(tmp_path / "runs"))
     assert found.folder.name == results.folder.name
     assert scores(found) == scores(results)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import toys
-from engines import trained
+from engines import run_experiment, trained
 from processes import environment
 from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
@@ -21,7 +21,7 @@ from selfpretrain.runner import tuning
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
-from selfpretrain.runner.run import StageQueue, _executor_name, run_experiment, run_recipes
+from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
 from selfpretrain.runner.run_dir import WEIGHTS
 from selfpretrain.runner.stage import run as run_stage_by_stage
 from selfpretrain.runner.workspace import Workspace, never
@@ -60,7 +60,7 @@ def done(experiment, tmp_path_factory):
     """Where the experiment has been run; to be read only."""
     toys.settle()
     workspace = quiet(tmp_path_factory.mktemp("done"))
-    run_experiment(Plan.of(experiment), workspace)
+    run_experiment(experiment, workspace)
     return workspace
 
 
@@ -86,7 +86,7 @@ def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_
     there = ExperimentFolder(Plan.of(experiment), elsewhere, tmp_path / "results")
     assert there.restore() == count
     names = trained(monkeypatch)
-    run_experiment(Plan.of(experiment), elsewhere)
+    run_experiment(experiment, elsewhere)
     assert not names
     pages = [(folder.path / "report.md").read_text().splitlines() for folder in (here, there)]
     assert len(pages[1]) == len(pages[0]) + 1
@@ -127,7 +127,7 @@ def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experi
 
 
 def test_only_runs_some_and_shows_the_rest_as_missing(experiment, workspace):
-    folder = run_experiment(Plan.of(experiment), workspace, only="independent start/scratch").path
+    folder = run_experiment(experiment, workspace, only="independent start/scratch").path
     assert "missing" in (folder / "report.md").read_text()
     stages = [path for path in (workspace.runs / "stages").iterdir() if (path / "result.json").exists()]
     assert len(stages) == len(experiment.by_task())
@@ -162,7 +162,7 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     """And it follows a result that changed, as the page does: trained again under its name."""
     experiment, kept = Kernels("smoke", 1).experiment("smoke"), tmp_path / "results"
     here = ExperimentFolder(Plan.of(experiment), workspace, kept)
-    run_experiment(Plan.of(experiment), workspace)
+    run_experiment(experiment, workspace)
     measured = here.measures()
     assert measured and {m.series[1].label for m in measured} == {"SPT"}
     here.keep()

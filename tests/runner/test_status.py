@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 import toys
-from engines import COMPARE, study
+from engines import COMPARE, run_experiment, study
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
 from selfpretrain.errors import Interrupted, StoreError
-from selfpretrain.runner.run import run_experiment, run_recipes
+from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.status import statuses, verify
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json, write_json

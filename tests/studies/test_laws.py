@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 import paper_data
+from engines import run_experiment
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.report.paper_numbers import look_up
-from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.arms.cnn import Convolutional
 from selfpretrain.studies.arms.ensemble import Ensemble

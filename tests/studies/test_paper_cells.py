@@ -7,12 +7,12 @@ import pytest
 
 import paper_data
 import releases
+from engines import run_experiment
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.report.results import read
 from selfpretrain.runner.experiment import Experiment
-from selfpretrain.runner.run import run_experiment
 from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.tasks.common import images
 from selfpretrain.tasks.text import Text

@@ -9,6 +9,7 @@ from dataclasses import replace
 from selfpretrain.cli import app
 from selfpretrain.registry import resolve
 from selfpretrain.runner import run
+from selfpretrain.runner.plan import Plan
 from selfpretrain.runner.run import StageQueue
 from selfpretrain.studies.compare import build_comparison
 
@@ -84,3 +85,11 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(run, "StageQueue", Counted)
     return names
+
+
+def run_experiment(experiment, workspace, only=None):
+    """Run an experiment as a command does, and return its folder."""
+    folder = run.begin(Plan.of(experiment), workspace)
+    run.StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(only)), workspace).run()
+    run.finish(folder)
+    return folder

@@ -4,6 +4,7 @@ import importlib
 import os
 import shlex
 import shutil
+import sys
 import traceback
 import warnings
 from typing import Annotated, Any
@@ -87,8 +88,15 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
     return app
 
 
-def run(arguments: list[str]) -> int:
-    """Run a command line and return its exit code; errors are one line, with a traceback if SPT_DEBUG=1."""
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit code; errors are one line, with a traceback if SPT_DEBUG=1.
+
+    Args:
+        arguments: None: those of this process; then modules in the current folder can be named, too.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+        sys.path.append(os.getcwd())
     try:
         known = [verb for verb in arguments[:1] if verb in VERBS]
         panels = shutil.get_terminal_size().columns >= PANELLED

@@ -1,16 +1,10 @@
-"""Entry point of ``spt``: set threads and memory before torch is imported, then run the command line."""
-
-import os
-import sys
+"""Entry point of the command line: threads and memory are set before torch is imported."""
 
 from ..system.startup import keep_memory, limit_threads
 
+limit_threads()
+keep_memory()
 
-def main() -> None:
-    """Run ``spt``; modules in the current folder can be named, e.g. ``--mixers mylab:Mean``."""
-    limit_threads()
-    keep_memory()
-    sys.path.append(os.getcwd())
-    from .app import run
+from .app import run as main  # noqa: E402
 
-    sys.exit(run(sys.argv[1:]))
+__all__ = ["main"]

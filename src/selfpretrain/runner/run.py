@@ -1,7 +1,8 @@
 """Run experiments and recipes: train the stages that are not on disk yet, then write the report."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -32,31 +33,31 @@ PAUSE = 0.1
 RESUMABLE = "stopped; the same command resumes from here"
 
 
-def run_experiment(
-    plan: Plan, workspace: Workspace, only: str | None = None, kept: Path | None = None
-) -> ExperimentFolder:
-    """Train the stages that are not on disk yet, write the report, and return the experiment's folder.
+def begin(plan: Plan, workspace: Workspace, kept: Path | None = None) -> ExperimentFolder:
+    """Write the plan of an experiment into its folder, and return that; with looks, train the headline first.
 
     Args:
-        only: run only these cells (see ``Experiment.select_cells``); the others are reported as missing.
-        kept: folder of kept results and of interpretations written by hand.
-
-    Raises:
-        Interrupted: when asked to stop before the report is begun; the report itself can be interrupted.
+        kept: folder of bundled results and of interpretations written by hand.
     """
     folder = ExperimentFolder(plan, workspace, kept)
     if plan.experiment.looks:
         folder = _run_looks(folder)
-    experiment = folder.experiment
     if distributed.is_main():
-        folder.write_plan(check_recipes(cell.recipe for cell in experiment.cells))
-    run_stages(folder.plan.stages_of(experiment.select_cells(only)), workspace)
+        folder.write_plan(check_recipes(cell.recipe for cell in folder.experiment.cells))
+    return folder
+
+
+def finish(folder: ExperimentFolder) -> None:
+    """Write the report of an experiment.
+
+    Raises:
+        Interrupted: when asked to stop before the report is begun; the report itself can be interrupted.
+    """
     if distributed.is_main():
         with raise_on_signal():
-            if workspace.stop():
+            if folder.workspace.stop():
                 raise Interrupted(RESUMABLE)
             folder.finish()
-    return folder
 
 
 def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
@@ -79,7 +80,7 @@ def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
         if not missing_stages(todo, folder.workspace):
             return reached
         announce(due, folder)
-        run_stages(todo, folder.workspace)
+        StageQueue.of(todo, folder.workspace).run()
 
 
 def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path | None = None) -> str:
@@ -105,38 +106,15 @@ def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = 
     todo = plan_recipes(recipes, tested)
     for problem in check_recipes(stage.recipe for stage in missing_stages(todo, workspace)):
         warnings.warn(problem, stacklevel=2)
-    run_stages(todo, workspace)
-
-
-def run_stages(todo: list[PlannedStage], workspace: Workspace) -> None:
-    """Train the stages that are not on disk yet, with a progress display.
-
-    Raises:
-        Interrupted: when asked to stop, after every running stage has saved a checkpoint.
-        SelfPretrainError: if a stage failed; finished stages are kept.
-    """
-    missing = missing_stages(todo, workspace)
-    if not missing:
-        return
-    for stage in missing:
-        if stage.recipe.task_of(stage.recipe.last).stub:
-            raise SpecError(f"{stage.title}: planned with a stub of its data; plan it without one to run it")
-    missing = [stage.counted() for stage in missing]
-    costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
-    executor = find("executors", _executor_name(missing, costs, workspace))(workspace)
-    titles = {stage.id: stage.title for stage in missing}
-    with show_stages(costs, len(todo), workspace.quiet, titles), tracking(workspace):
-        StageQueue(
-            missing, executor, workspace.stop, lambda stage: workspace.folder(stage.id).is_running, costs
-        ).run()
+    StageQueue.of(todo, workspace).run()
 
 
 def _executor_name(missing: list[PlannedStage], costs: dict[str, float], workspace: Workspace) -> str:
     """Return the executor's name; auto is processes if they save more time than they take to start."""
+    if not missing or (workspace.executor == "auto" and workspace.workers == 1):
+        return "serial"
     if workspace.executor != "auto":
         return workspace.executor
-    if workspace.workers == 1:
-        return "serial"
     seconds = sum(
         STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / cost.SPEED)
         for stage in missing
@@ -161,11 +139,13 @@ class StageQueue:
         stop: Stop,
         is_running: Callable[[PlannedStage], bool] = lambda stage: False,
         costs: Mapping[str, float] | None = None,
+        display: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.executor = executor
         self.stop = stop
         self.is_running = is_running
         self.costs = costs or dict.fromkeys((stage.id for stage in stages), 0.0)
+        self.display = display
         self.chains = chain_costs(stages, self.costs)
         self.left = sum(self.costs.values())
         self.waiting = list(stages)
@@ -175,6 +155,34 @@ class StageQueue:
         self.failures: list[SelfPretrainError] = []
         self.stopping = False
 
+    @classmethod
+    def of(cls, stages: list[PlannedStage], workspace: Workspace) -> "StageQueue":
+        """Return a queue of the stages that are not on disk yet, with a progress display.
+
+        Raises:
+            SpecError: if a stage was planned with a stub of its data.
+        """
+        missing = missing_stages(stages, workspace)
+        for stage in missing:
+            if stage.recipe.task_of(stage.recipe.last).stub:
+                raise SpecError(
+                    f"{stage.title}: planned with a stub of its data; plan it without one to run it"
+                )
+        missing = [stage.counted() for stage in missing]
+        costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
+        executor = find("executors", _executor_name(missing, costs, workspace))(workspace)
+
+        def is_running(stage: PlannedStage) -> bool:
+            return workspace.folder(stage.id).is_running
+
+        @contextmanager
+        def display() -> Iterator[None]:
+            titles = {stage.id: stage.title for stage in missing}
+            with show_stages(costs, len(stages), workspace.quiet, titles), tracking(workspace):
+                yield
+
+        return cls(missing, executor, workspace.stop, is_running, costs, display if missing else nullcontext)
+
     def run(self) -> None:
         """Run all stages.
 
@@ -182,7 +190,7 @@ class StageQueue:
             Interrupted: when asked to stop, after every running stage has saved a checkpoint.
             SelfPretrainError: if a stage failed or was lost too often; finished stages are kept.
         """
-        try:
+        with self.display(), closing(self.executor):
             self.executor.announce(self.waiting)
             while self.running or (self.waiting and not self.is_closing):
                 self._start()
@@ -191,8 +199,6 @@ class StageQueue:
                 if self.stop() and not self.stopping:
                     self.stopping = True
                     self.executor.stop()
-        finally:
-            self.executor.close()
         if self.failures:
             raise self.failures[0]
         if self.waiting:

@@ -6,12 +6,13 @@ import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from ..config import to_dict
-from ..data.dataset import SequenceDataset
 from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError, first_line
 from ..registry import name_of
 from ..system import distributed
@@ -20,7 +21,6 @@ from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
-from ..training.model import Network
 from ..training.recipe import (
     Recipe,
     build_network,
@@ -30,7 +30,7 @@ from ..training.recipe import (
     stage_id,
     training_data,
 )
-from ..training.train import Checkpoint, Data, never, train
+from ..training.train import Checkpoint, Data, Trained, never, train
 from ..training.transfer import TransferResult, freeze, transfer_weights
 from .archive import RESTORED
 from .plan import PlannedStage, plan_recipes, read_result
@@ -74,11 +74,26 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
     folder = workspace.folder(stage.id)
     result = None
     reused = False
-    while result is None:  # None: another machine took over; wait for it, then read its result
+    while result is None:
         with _attempt(folder, workspace, lambda: is_complete(folder, stage)) as attempt:
             emit(Event("start", stage.id))
-            reused = attempt is None
-            result = _run_attempt(stage, workspace, attempt) if attempt else read_result(stage, folder)
+            if attempt is None:
+                result, reused = read_result(stage, folder), True
+                break
+            try:
+                run = StageRun(stage, workspace, attempt)
+                if not run.trained:
+                    with contextlib.closing(StageCheckpoint(attempt)) as checkpoint:
+                        run.keep(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
+                run.test()
+                result = run.publish()
+            except Interrupted:
+                raise
+            except Exception as error:
+                if distributed.world_size() > 1 or attempt.path.exists():
+                    raise _failure(error, attempt) from error
+                # Another machine has taken over: wait for it, then read its result.
+                emit(Event("lost", stage.id))
     emit(Event("end", stage.id, 1.0, 1.0, {"reused": reused} | result["scores"]))
 
 
@@ -104,19 +119,6 @@ def is_complete(folder: RunDir, stage: PlannedStage) -> bool:
     return not stage.tested or "test" in folder.read(RESULT).get("scores", {})
 
 
-def _run_attempt(stage: PlannedStage, workspace: Workspace, attempt: RunDir) -> Json | None:
-    """Train, test and publish a stage; return None if another machine has taken over the attempt."""
-    try:
-        return _train_and_test(stage, workspace, attempt)
-    except Interrupted:
-        raise
-    except Exception as error:
-        if distributed.world_size() == 1 and not attempt.path.exists():
-            emit(Event("lost", attempt.name))
-            return None
-        raise _failure(error, attempt) from error
-
-
 def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
     """Write the reason of a failure to the attempt's folder, and return a one-line error."""
     trace = attempt.path / ERROR
@@ -128,98 +130,112 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
     return StageFailed(f"{attempt.name}: {first_line(error)} (the traceback is in {trace})")
 
 
-def _train_and_test(stage: PlannedStage, workspace: Workspace, attempt: RunDir) -> Json:
-    if distributed.is_main() and attempt.finished and not attempt.has(WEIGHTS):
-        attempt.drop(RESULT)
-        attempt.drop(RESTORED)
-    recipe = stage.recipe
-    examples = training_data(recipe)
-    recipe = measured(recipe, examples)
-    if distributed.any_process(distributed.is_main() and attempt.finished):
-        result = read_result(stage, attempt)
-        network = _trained_network(stage, attempt, result).to(workspace.device)
-    else:
-        result, network = _train(stage, recipe, examples, workspace, attempt)
-    if stage.tested and "test" not in result["scores"]:
-        _test(recipe, examples, network, attempt, result)
-    distributed.barrier()
-    if distributed.is_main():
-        attempt.publish()
-    distributed.barrier()  # the next stage loads the published weights
-    return result
+class StageRun:
+    """One attempt at a stage: its examples and network, and the files that it leaves in a folder."""
 
+    def __init__(self, stage: PlannedStage, workspace: Workspace, folder: RunDir) -> None:
+        self.stage, self.workspace, self.folder = stage, workspace, folder
+        self.main = distributed.is_main()
+        if self.main and folder.finished and not folder.has(WEIGHTS):
+            folder.drop(RESULT)
+            folder.drop(RESTORED)
+        self.examples = training_data(stage.recipe)
+        self.recipe = measured(stage.recipe, self.examples)
+        self.network = build_network(stage.recipe)
+        self.moved: TransferResult | None = None
+        self.result: Json = {}
+        self.trained = distributed.any_process(self.main and folder.finished)
+        if self.trained:
+            self.result = read_result(stage, folder)
+            weights, _ = folder.load(WEIGHTS, self.result.get("weights", ""))
+            with explain_damage(folder, WEIGHTS):
+                self.network.load_state_dict(weights)
+        elif stage.parent is not None:
+            parent = workspace.folder(stage.parent)
+            weights, _ = parent.load(WEIGHTS, parent.read(RESULT).get("weights", ""))
+            self.moved = transfer_weights(weights, self.network, self.recipe.last.transfer)
+        self.network.to(workspace.device)
 
-def _trained_network(stage: PlannedStage, folder: RunDir, result: Json) -> Network:
-    network = build_network(stage.recipe)
-    weights, _ = folder.load(WEIGHTS, result.get("weights", ""))
-    with explain_damage(folder, WEIGHTS):
-        network.load_state_dict(weights)
-    return network
+    @cached_property
+    def cost(self) -> cost.Cost:
+        """Steps and FLOPs, as planned."""
+        return self.stage.cost or cost.plan(self.stage.recipe)
 
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
+        recipe, last, device = self.recipe, self.recipe.last, self.workspace.device
+        if self.main:
+            plain = to_dict(self.stage.recipe)
+            self.folder.write("recipe.json", {"format": FORMAT} | plain)
+            self.folder.write("environment.json", environment(device) | recipe.model.mixer.libraries(device))
+            if modules := foreign_modules(plain):
+                sources = {module: code_hash.source_of(module) for module in modules}
+                self.folder.write(SOURCES, {"format": FORMAT, "modules": sources})
+        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
+        freeze(self.network, last.freeze)
+        if not last.objective.masks_inputs:
+            freeze(self.network, ("*embed.mask_token",))
+        examples = self.examples if last.objective.reads_inputs else self.examples.preload(device)
+        val = evaluate.validation_data(recipe).preload(device)
+        return {
+            "stage": replace(last, budget=last.budget.as_steps(self.cost.steps)),
+            "network": self.network,
+            "data": Data(recipe.task_of(last).form, examples, val),
+            "seed": recipe.seed,
+            "number": len(recipe.stages),
+            "slow": recipe.model.mixer.slow(),
+            "stop": self.workspace.stop,
+        }
 
-def _train(
-    stage: PlannedStage, recipe: Recipe, examples: SequenceDataset, workspace: Workspace, folder: RunDir
-) -> tuple[Json, Network]:
-    """Train a stage and write its result and weights; return the result and the network."""
-    planned = stage.recipe
-    if distributed.is_main():
-        _describe(planned, workspace, folder)
-    costs = stage.cost or cost.plan(planned)
-    torch.set_num_threads(workspace.threads if costs.parameters > ONE_THREAD_BELOW else 1)
-    network, moved = _initial_network(stage, workspace)
-    last = recipe.last
-    inputs = examples if last.objective.reads_inputs else examples.preload(workspace.device)
-    val = evaluate.validation_data(recipe).preload(workspace.device)
-    checkpoint = StageCheckpoint(folder)
-    with contextlib.closing(checkpoint):
-        trained = train(
-            replace(last, budget=last.budget.as_steps(costs.steps)),
-            network,
-            Data(recipe.task_of(last).form, inputs, val),
-            seed=recipe.seed,
-            number=len(recipe.stages),
-            slow=recipe.model.mixer.slow(),
-            checkpoint=checkpoint,
-            log=checkpoint.log,
-            stop=workspace.stop,
-        )
-    result: Json = {
-        "format": FORMAT,
-        "fingerprint": stage.id.rpartition("-")[2],
-        "recipe": to_dict(planned),
-        "objective": name_of(last.objective),
-        "steps": trained.step,
-        "epochs": trained.step / costs.per_epoch,
-        "best_step": trained.best_step,
-        "stopped": trained.stopped,
-        "cost": {
-            "parameters": costs.parameters,
-            "flops": costs.flops_per_step * trained.step,
-            "seconds": round(trained.seconds, 3),
-            "padding": costs.padding,
-            "examples": trained.step * last.batch,
-        },
-        "scores": {"val": trained.scores},
-        "transfer": to_dict(moved),
-        "data": {"split": "train", "rows": len(examples), "sha256": examples_digest(examples.digests())},
-    }
-    if distributed.is_main():
-        result["weights"] = folder.save(WEIGHTS, network.state_dict())
-        result["files"] = {LOG: digest_of((folder.path / LOG).read_bytes())}
-        folder.write(RESULT, result)
-        folder.drop(CHECKPOINT)
-    return result, network
+    def keep(self, trained: Trained) -> None:
+        """Write the weights and the result without test scores."""
+        last = self.recipe.last
+        digest = examples_digest(self.examples.digests())
+        self.result = {
+            "format": FORMAT,
+            "fingerprint": self.stage.id.rpartition("-")[2],
+            "recipe": to_dict(self.stage.recipe),
+            "objective": name_of(last.objective),
+            "steps": trained.step,
+            "epochs": trained.step / self.cost.per_epoch,
+            "best_step": trained.best_step,
+            "stopped": trained.stopped,
+            "cost": {
+                "parameters": self.cost.parameters,
+                "flops": self.cost.flops_per_step * trained.step,
+                "seconds": round(trained.seconds, 3),
+                "padding": self.cost.padding,
+                "examples": trained.step * last.batch,
+            },
+            "scores": {"val": trained.scores},
+            "transfer": to_dict(self.moved),
+            "data": {"split": "train", "rows": len(self.examples), "sha256": digest},
+        }
+        if self.main:
+            self.result["weights"] = self.folder.save(WEIGHTS, self.network.state_dict())
+            self.result["files"] = {LOG: digest_of((self.folder.path / LOG).read_bytes())}
+            self.folder.write(RESULT, self.result)
+            self.folder.drop(CHECKPOINT)
 
+    def test(self) -> None:
+        """Score the training examples and, this once, the test split, if the stage is to be tested."""
+        if not self.stage.tested or "test" in self.result["scores"]:
+            return
+        tested = evaluate.test(self.network, self.recipe)
+        trained = evaluate.score_training_data(self.network, self.recipe, self.examples)
+        self.result["scores"] |= {"train": trained.scores, "test": tested.scores}
+        if self.main:
+            if arrays := tested.arrays():
+                self.result.setdefault("files", {})[PREDICTIONS] = self.folder.save(PREDICTIONS, arrays)
+            self.folder.write(RESULT, self.result)
 
-def _describe(recipe: Recipe, workspace: Workspace, folder: RunDir) -> None:
-    """Write the recipe, the environment and the source of modules from other packages."""
-    plain = to_dict(recipe)
-    folder.write("recipe.json", {"format": FORMAT} | plain)
-    libraries = recipe.model.mixer.libraries(workspace.device)
-    folder.write("environment.json", environment(workspace.device) | libraries)
-    if modules := foreign_modules(plain):
-        sources = {module: code_hash.source_of(module) for module in modules}
-        folder.write(SOURCES, {"format": FORMAT, "modules": sources})
+    def publish(self) -> Json:
+        """Rename the folder to that of the stage, and return the result."""
+        distributed.barrier()
+        if self.main:
+            self.folder.publish()
+        distributed.barrier()  # the next stage loads the published weights
+        return self.result
 
 
 class StageCheckpoint(Checkpoint):
@@ -264,31 +280,6 @@ class StageCheckpoint(Checkpoint):
         if self._log is not None:
             self._log.sync()
             self._log.close()
-
-
-def _test(recipe: Recipe, examples: SequenceDataset, network: Network, folder: RunDir, result: Json) -> None:
-    """Score the training examples and, this once, the test split; add both to the result."""
-    tested = evaluate.test(network, recipe)
-    trained = evaluate.score_training_data(network, recipe, examples)
-    result["scores"] |= {"train": trained.scores, "test": tested.scores}
-    if distributed.is_main():
-        if arrays := tested.arrays():
-            result.setdefault("files", {})[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
-        folder.write(RESULT, result)
-
-
-def _initial_network(stage: PlannedStage, workspace: Workspace) -> tuple[Network, TransferResult | None]:
-    recipe = stage.recipe
-    network = build_network(recipe)
-    moved = None
-    if stage.parent is not None:
-        folder = workspace.folder(stage.parent)
-        weights, _ = folder.load(WEIGHTS, folder.read(RESULT).get("weights", ""))
-        moved = transfer_weights(weights, network, recipe.last.transfer)
-    freeze(network, recipe.last.freeze)
-    if not recipe.last.objective.masks_inputs:
-        freeze(network, ("*embed.mask_token",))
-    return network.to(workspace.device), moved
 
 
 def examples_digest(digests: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Forward and backward pass of one step: mixed precision, compilation, gradient accumulation."""
+"""One step of training: mixed precision, compilation, gradient accumulation, clipping."""
 
 import contextlib
 from collections.abc import Iterator
@@ -63,16 +63,21 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
             block.compile()
 
 
-def backward(
-    network: nn.Module, stage: Stage, form: SequenceSpec, targets: ObjectiveBatch
+def step(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    stage: Stage,
+    form: SequenceSpec,
+    targets: ObjectiveBatch,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Run forward and backward on one batch and accumulate gradients into the parameters.
+    """Train on one batch: forward and backward passes, clipping, and a step of the optimizer.
 
     The batch is split over processes (data parallel), and on each into ``grad_accumulation`` micro-batches.
 
     Returns:
         The loss () of this process and its metric sums, both shares of those of the whole batch.
     """
+    optimizer.zero_grad(set_to_none=True)
     # DDP averages gradients over processes, whereas the loss is a mean over the whole batch:
     # scaling by the world size turns the average of shares back into their sum.
     device = targets.batch.inputs.device
@@ -94,6 +99,11 @@ def backward(
         total = total + loss.detach()
         part_targets = replace(part, size=targets.size / parts)  # equal shares that add up to the whole
         accumulate_sums(sums, stage.objective.metric_sums(outputs.detach(), part_targets, form))
+    if stage.optim.clip:
+        whole = network.module if isinstance(network, DistributedDataParallel) else network
+        for each in whole.networks():  # type: ignore[operator]  # members of an ensemble are clipped alone
+            nn.utils.clip_grad_norm_(each.parameters(), stage.optim.clip)
+    optimizer.step()
     return total, sums
 
 

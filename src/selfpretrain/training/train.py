@@ -21,12 +21,13 @@ from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
+from ..objectives.base import ObjectiveBatch
 from ..system import distributed
 from .evaluate import evaluate, reduce_sums
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Stage
-from .step import accumulate_sums, backward, prepare
+from .step import accumulate_sums, prepare, step
 
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
@@ -122,12 +123,25 @@ def train(
         Interrupted: if ``stop`` returned True; a checkpoint has been saved.
         SpecError: if the batch does not divide among the processes, or a budget in seconds has several.
     """
-    trainer = _Trainer(stage, network, data, seed, number, slow or {}, checkpoint or Checkpoint(), log, stop)
-    return trainer.run()
+    run = _Run(stage, network, data, seed, number, slow or {}, checkpoint or Checkpoint(), log)
+    with contextlib.closing(run.batches):
+        while not run.state.stopped:
+            set_lr_factor(run.optimizer, run.lr_factor())
+            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, run.next_targets()))
+            logged = run.log_and_validate()
+            if run.should_stop(stop, logged):
+                run.save()
+                raise Interrupted("stopped; the same command resumes from here")
+            run.save_if_due()
+    if stage.select == "best":
+        network.load_state_dict(run.best)
+    if not run.state.scores:
+        run.state.scores = run.score()
+    return run.state
 
 
-class _Trainer:
-    """The state of ``train``, whose arguments it takes."""
+class _Run:
+    """What ``train`` knows at a step: network, optimizer, batches, and how far it is."""
 
     def __init__(
         self,
@@ -139,11 +153,10 @@ class _Trainer:
         slow: Mapping[str, float],
         checkpoint: Checkpoint,
         log: Log,
-        stop: Stop,
     ) -> None:
         self.stage, self.network, self.data = stage, network, data
         self.seed, self.number = seed, number
-        self.checkpoint, self.log, self.stop = checkpoint, log, stop
+        self.checkpoint, self.log = checkpoint, log
         self.sampler = BatchSampler(data.train.longest, stage.batch, seed)
         self.steps = stage.budget.in_steps(self.sampler.per_epoch)
         if self.steps is None and distributed.world_size() > 1:
@@ -161,36 +174,13 @@ class _Trainer:
         # Since the last line of the log: sum of losses and number of steps; metric sums.
         self.running = torch.zeros(2, device=self.device)
         self.sums = dict[str, Tensor]()
-
-    def run(self) -> Trained:
         # Only dropout uses torch's global random state; resuming replaces it by that of the checkpoint.
-        torch.manual_seed(generator(self.seed, "dropout", f"{self.number}").initial_seed())
-        if saved := self.checkpoint.load():
-            with self.checkpoint.explain_damage():
+        torch.manual_seed(generator(seed, "dropout", f"{number}").initial_seed())
+        if saved := checkpoint.load():
+            with checkpoint.explain_damage():
                 self._resume(*saved)
         self.wrapped_network.train()
-        with contextlib.closing(self.batches):
-            self._until_stopped()
-        if self.stage.select == "best":
-            self.network.load_state_dict(self.best)
-        if not self.state.scores:
-            self.state.scores = self._scores()
-        return self.state
-
-    def _until_stopped(self) -> None:
-        saved = clock = time.perf_counter()
-        while not self.state.stopped:
-            self._step()
-            now = time.perf_counter()
-            self.state.seconds += now - clock
-            clock = now
-            logged = self._log_and_validate()
-            if self._should_stop(logged):
-                self._save()
-                raise Interrupted("stopped; the same command resumes from here")
-            if now - saved > CHECKPOINT_SECONDS:
-                self._save()
-                saved = time.perf_counter()
+        self.saved = self.clock = time.perf_counter()
 
     @property
     def progress(self) -> float:
@@ -199,37 +189,38 @@ class _Trainer:
             return min(1.0, self.state.step / self.steps)
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
-    def _step(self) -> None:
-        step = self.state.step
-        objective = self.stage.objective
-        set_lr_factor(self.optimizer, self._lr_factor() * self.state.rate)
-        random = generator(self.seed, "ask", f"{self.number}", step)
-        targets = objective.make_targets(self.batches.batch(step), self.data.form, random).to(self.device)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss, sums = backward(self.wrapped_network, self.stage, self.data.form, targets)
-        if self.stage.optim.clip:
-            for network in self.network.networks():
-                nn.utils.clip_grad_norm_(network.parameters(), self.stage.optim.clip)
-        self.optimizer.step()
+    def next_targets(self) -> ObjectiveBatch:
+        """Return the batch of this step, with its labels and masks."""
+        random = generator(self.seed, "ask", f"{self.number}", self.state.step)
+        batch = self.batches.batch(self.state.step)
+        return self.stage.objective.make_targets(batch, self.data.form, random).to(self.device)
+
+    def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
+        """Add the loss and the metric sums of a step, and the time since the one before."""
         self.running[0] += loss
         self.running[1] += 1
         accumulate_sums(self.sums, sums)
         self.state.step += 1
+        now = time.perf_counter()
+        self.state.seconds += now - self.clock
+        self.clock = now
 
-    def _lr_factor(self) -> float:
+    def lr_factor(self) -> float:
+        """Return the learning rate of this step as a share of its base."""
         # Evaluated at the middle of the step: neither the first nor the last step has a rate of zero.
-        step = self.state.step + 0.5
-        progress = self.progress if self.steps is None else step / self.steps
-        factor = self.stage.optim.lr_factor(progress, step)
+        middle = self.state.step + 0.5
+        progress = self.progress if self.steps is None else middle / self.steps
+        factor = self.stage.optim.lr_factor(progress, middle)
         hours = self.stage.budget.hours
         # The clocks of several processes differ, and their learning rates must not.
         if hours is None or distributed.world_size() > 1:
-            return factor
+            return factor * self.state.rate
         # The rate falls to 0 at the end of a time limit that comes before the last step.
         used = min(1.0, self.state.seconds / (3600 * hours))
-        return factor if self.progress >= used else factor * min(1.0, (1 - used) / COOLDOWN)
+        cooldown = 1.0 if self.progress >= used else min(1.0, (1 - used) / COOLDOWN)
+        return factor * cooldown * self.state.rate
 
-    def _log_and_validate(self) -> bool:
+    def log_and_validate(self) -> bool:
         """Log and validate where due; return whether any of it was, or the time limit is reached."""
         state = self.state
         before = (state.lines, state.evals)
@@ -267,14 +258,15 @@ class _Trainer:
         fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
 
-    def _scores(self) -> dict[str, float]:
+    def score(self) -> dict[str, float]:
+        """Return the scores on the validation split."""
         stage, data = self.stage, self.data
         return evaluate(self.network, stage.objective, data.val, data.form, stage.precision).scores
 
     def _validate(self) -> dict[str, float]:
         state = self.state
         criterion = self.stage.criterion
-        scores = self._scores()
+        scores = self.score()
         if criterion not in scores:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
@@ -318,15 +310,22 @@ class _Trainer:
         place = {"step": state.step, "epoch": state.step / self.sampler.per_epoch}
         self.log(kind, self.progress, numbers | place | {"seconds": round(state.seconds, 3)})
 
-    def _should_stop(self, logged: bool) -> bool:
+    def should_stop(self, stop: Stop, logged: bool) -> bool:
+        """Return whether to stop; processes must agree, which costs an exchange: only at steps that log."""
         if self.state.stopped:
             return False
-        # Processes must agree, which costs an all-reduce: only at steps that log or validate anyway.
         if distributed.world_size() == 1:
-            return self.stop()
-        return logged and distributed.any_process(self.stop())
+            return stop()
+        return logged and distributed.any_process(stop())
 
-    def _save(self) -> None:
+    def save_if_due(self) -> None:
+        """Save a checkpoint if the last one is old."""
+        if self.clock - self.saved > CHECKPOINT_SECONDS:
+            self.save()
+            self.saved = time.perf_counter()
+
+    def save(self) -> None:
+        """Save a checkpoint."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
         for i, entry in self.optimizer.state_dict()["state"].items():
