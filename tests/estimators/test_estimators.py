@@ -408,17 +408,3 @@ def test_compare_asks_the_question_of_this_project(tmp_path):
     rows = model.compare(seeds=2).to_rows()
     assert {row["column"] for row in rows} == {"scratch", "scratch (matched)", "SPT"}
     assert len(rows) == 6
-
-
-@pytest.mark.parametrize("objective", ["masked", None])
-def test_explanations_find_what_decides(objective):
-    random = np.random.RandomState(0)
-    labels = np.resize([0, 1], 60)
-    x = random.randn(60, 40)
-    x[labels == 1, 10:16] += 4
-    model = SequenceClassifier(**SHORT | {"objective": objective, "epochs": 25}).fit(list(x), labels)
-    assert model.score(list(x), labels) > 0.9
-    found = model.explain(list(x[labels == 1][:5]))
-    importance = np.mean([each.importance for each in found], axis=0)
-    assert importance[10:16].mean() > 5 * np.abs(np.delete(importance, range(9, 17))).mean()
-    assert found[0].answer == 1 and "<svg" in found[0].picture()

@@ -191,7 +191,7 @@ def test_the_two_settings_that_are_averaged_have_two_objectives(two):
     assert row["parameters"] == sum(p.numel() for n in two.predictor_.networks for p in n.parameters())
 
 
-def test_networks_of_two_settings_predict_are_saved_and_explained(two, tmp_path):
+def test_networks_of_two_settings_predict_and_are_saved(two, tmp_path):
     new = words(50, 2)
     data = two._to_dataset(new)
     halves = [
@@ -203,8 +203,6 @@ def test_networks_of_two_settings_predict_are_saved_and_explained(two, tmp_path)
     again = SequenceClassifier.load(two.save(tmp_path / "model"))
     assert (again.predict_proba(new) == probabilities).all()
     assert "causal" in (tmp_path / "model" / "README.md").read_text()
-    (found,) = two.explain(["nnnnnna"])
-    assert len(found.importance) == 7
 
 
 @pytest.mark.parametrize(("sure", "averaged"), [((0.9, 0.9), True), ((0.9, 0.501), False)])
@@ -328,7 +326,7 @@ def test_saved_and_loaded_a_simple_method_answers_the_same_to_the_bit(kept, tmp_
     assert "endings and beginnings" in (tmp_path / "model" / "README.md").read_text()
 
 
-def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tmp_path):
+def test_an_average_with_the_network_predicts_and_is_saved(kept, tmp_path):
     average = copy.copy(kept)
     average.averaged_ = True
     new = words(50, 2)
@@ -338,8 +336,6 @@ def test_an_average_with_the_network_predicts_is_saved_and_is_explained(kept, tm
     assert (average.predict_proba(new) == expected).all()
     again = SequenceClassifier.load(average.save(tmp_path / "model"))
     assert (again.predict_proba(new) == expected).all()
-    (found,) = average.explain(["nnnnnna"])
-    assert found.importance.argmax() == 6
     with pytest.raises(SpecError, match="an average with logistic regression on endings"):
         average.export(tmp_path / "model.onnx")
 
@@ -414,10 +410,7 @@ def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):
         SequenceClassifier.load(folder)
 
 
-def test_a_simple_method_is_explained_and_not_exported(kept, tmp_path):
-    (found,) = kept.explain(["nnnnnna"])
-    assert bytes(found.sequence.tolist()) == b"nnnnnna"
-    assert found.importance.argmax() == 6
+def test_a_simple_method_is_not_exported(kept, tmp_path):
     with pytest.raises(SpecError, match="cannot be exported; fit with model='network'"):
         kept.export(tmp_path / "model.onnx")
 

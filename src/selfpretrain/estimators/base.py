@@ -26,7 +26,7 @@ from ..studies.compare import Compare
 from ..studies.recipes.defaults import small_arms
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import export, inputs, occlusion, persistence
+from . import export, inputs, persistence
 from .fitting import TaskFitting, TimeLimit
 from .in_memory import (
     Annotations,
@@ -171,18 +171,6 @@ class SequenceEstimator(TaskFitting):
             SpecError: if the folder holds another kind of estimator.
         """
         return persistence.load(folder, {cls.__name__: cls}, device, trust)
-
-    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> list[occlusion.Explanation]:
-        """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
-        data = self._to_dataset(X)
-        masked = all(any(s.objective.masks_inputs for s in recipe.stages) for recipe in self.recipes_)
-        masked = masked and not self.simple_
-        classes = vars(self).get("classes_")
-        found = occlusion.explain(self.answering, data, classes, masked, shape, self.offsets_)
-        inner = self._inner()
-        return [
-            replace(each, sequence=each.sequence[inner], importance=each.importance[inner]) for each in found
-        ]
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""

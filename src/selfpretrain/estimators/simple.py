@@ -18,7 +18,6 @@ import torch
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 
 from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target
@@ -86,11 +85,6 @@ class SimplePredictor:
         """Return the probabilities (L, K) at the positions of every sequence."""
         ends = data.lengths[0].numpy().cumsum()
         return np.split(self.probabilities(data), ends[:-1])
-
-    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
-        rows = np.full(len(inputs), -1, dtype=np.int64)
-        return torch.from_numpy(self.probabilities(SequenceDataset.from_array(inputs.numpy(), rows)))
 
     def about(self) -> Json:
         """Return the names of the features and of the kind of model."""
@@ -275,10 +269,6 @@ class AveragePredictor:
         """Return the probabilities (L, K) at the positions of every sequence."""
         parts = [member.position_probabilities(data) for member in self.members]
         return [np.mean(of_sequence, axis=0) for of_sequence in zip(*parts, strict=True)]
-
-    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
-        return torch.stack([member.outputs(inputs, mask) for member in self.members]).mean(0)
 
 
 Answering = Predictor | SimplePredictor | AveragePredictor
