@@ -24,7 +24,7 @@ from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
-from selfpretrain.estimators.simple import SimpleCandidate, candidates_for
+from selfpretrain.estimators.simple import Candidate, candidates_for
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "kept_score.json"
@@ -60,7 +60,7 @@ def data_set(kind: str, signal: str, n: int, seed: int) -> tuple[Any, np.ndarray
     return ["".join(LETTERS[row[start:]]) for row, start in zip(codes, first, strict=True)], y
 
 
-def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[SimpleCandidate], np.ndarray, Any]:
+def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Candidate], np.ndarray, Any]:
     """Return all linear methods with the answers of their settings, the true classes, and the test data."""
     estimator = SequenceClassifier(random_state=seed)
     estimator.seed_ = seed

@@ -66,17 +66,19 @@ def exported(*arguments, pooling="auto"):
 
 
 TWO = """
-import sys, warnings
+import sys
+from dataclasses import replace
 import torch
 from selfpretrain import SequenceClassifier
-from selfpretrain.estimators.search import Search
 
-warnings.simplefilter("ignore")
-Search._together = lambda search, finished: finished
-X = [[i % 5, i % 3, 1] for i in range(60)]
-quick = dict(width=8, depth=1, epochs=1, pretrain_epochs=0.1, patience=2)  # one split instead of folds
-model = SequenceClassifier(**quick, signal="tokens", model="network").fit(X, [i % 2 for i in range(60)])
-assert sorted({each.causal for each in model.predictor_.models}) == [False, True]
+X = [[i % 5, i % 3, 1] for i in range(40)]
+models = [
+    SequenceClassifier(scale="smoke", signal="tokens", objective=each).fit(X, [i % 2 for i in range(40)])
+    for each in ("causal", "masked")
+]
+model, other = models[0], models[1].predictor_
+both = [getattr(model.predictor_, name) + getattr(other, name) for name in ("models", "networks")]
+model.predictor_ = replace(model.predictor_, models=both[0], networks=both[1])
 assert model.export(sys.argv[1]) < 1e-5
 program = torch.export.load(sys.argv[1]).module()
 data = model._to_dataset(X[:7])

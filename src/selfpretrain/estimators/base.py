@@ -83,7 +83,7 @@ class SequenceEstimator(TaskFitting):
             sample_weight: (n,) weight of each example in the finetuning loss.
             X_unlabelled: more sequences without labels, for pretraining only.
         """
-        check_settings(self.get_params(deep=False))
+        check_settings(self)
         self.seed_ = self._draw_seed()
         task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
         limit = TimeLimit.of(self.time_limit)
@@ -110,7 +110,7 @@ class SequenceEstimator(TaskFitting):
             seeds: number of seeds of each arm; "auto", or a range such as "4..12": as many as the verdict
                 needs.
         """
-        check_settings(self.get_params(deep=False))
+        check_settings(self)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
         task = self.task_ if X is None else other._as_task(X, y, groups)
@@ -201,7 +201,8 @@ class SequenceEstimator(TaskFitting):
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
         data = self._to_dataset(X)
-        inner = self._inner()
+        signed = self.alphabet_ is not None and self.alphabet_.signs
+        inner = slice(1, -1) if signed else slice(None)  # without signs
         return [vectors[inner] for vectors in _checked(self._trained.position_embeddings(data))]
 
     @property
@@ -233,11 +234,6 @@ class SequenceEstimator(TaskFitting):
         network = (self.predictor_,) if self.averaged_ or not self.simple_ else ()
         members = (*network, *self.simple_)
         return members[0] if len(members) == 1 else AveragePredictor(members)
-
-    def _inner(self) -> slice:
-        """Return the positions of a sequence without its signs."""
-        signed = self.alphabet_ is not None and self.alphabet_.signs
-        return slice(1, -1) if signed else slice(None)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names (width,) of the columns that ``transform`` returns."""

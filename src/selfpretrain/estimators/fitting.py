@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from .settings import (
 )
 from .simple import (
     AveragePredictor,
-    SimpleCandidate,
+    Candidate,
     SimpleMethods,
     SimplePredictor,
     counts_help,
@@ -62,7 +63,7 @@ class TimeLimit:
     seconds: float
 
     @classmethod
-    def of(cls, minutes: float | None) -> "TimeLimit":
+    def of(cls, minutes: int | float | None) -> "TimeLimit":
         """Return a limit that begins now; None: the usual one."""
         return cls(time.monotonic(), 60.0 * (minutes or MINUTES))
 
@@ -77,10 +78,17 @@ class TimeLimit:
 
 
 class TaskFitting(EstimatorSettings):
-    """What ``fit`` does with a task, within a time limit."""
+    """What ``fit`` does with a task, within a time limit; and what a trained estimator is made of.
+
+    These attributes are saved, with ``classes_`` and ``n_features_in_`` where an estimator has them.
+    """
 
     predictor_: Predictor
     recipes_: list[Recipe]
+    scores_: dict[str, Json]
+    validation_scores_: list[Any]
+    data_facts_: Json
+    reading_: Json | None
     trained_: bool
     simple_: tuple[SimplePredictor, ...]
     averaged_: bool
@@ -155,9 +163,7 @@ class TaskFitting(EstimatorSettings):
         quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
         return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
 
-    def _simple_candidates(
-        self, task: Task, folds: Sequence[Task], limit: TimeLimit
-    ) -> list[SimpleCandidate]:
+    def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:
         """Fit the simple methods that suit the task, unless the network is kept in any case."""
         skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
         if skipped or not has_val(task):
@@ -185,7 +191,7 @@ class TaskFitting(EstimatorSettings):
             answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
         return replace(found, answers=answers, problem=problem)
 
-    def _keep_best(self, found: Outcome, simple: list[SimpleCandidate], folds: Sequence[Task]) -> None:
+    def _keep_best(self, found: Outcome, simple: list[Candidate], folds: Sequence[Task]) -> None:
         """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
         answers = found.answers
         network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
@@ -224,8 +230,8 @@ class TaskFitting(EstimatorSettings):
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)
-        self.reading_: Json | None = None
-        self.scores_: dict[str, Json] = {}
+        self.reading_ = None
+        self.scores_ = {}
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""

@@ -46,7 +46,7 @@ from .scores import (
     real_measures,
     set_measures,
 )
-from .settings import has_val
+from .settings import Portion, has_val
 
 ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
 
@@ -65,7 +65,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     _metrics = staticmethod(class_measures)
 
     class_weight: ClassWeight = None
-    label_smoothing: int | float = 0.0
+    label_smoothing: Portion = 0.0
     calibrate: bool = False
 
     def predict_proba(self, X: Any) -> np.ndarray:

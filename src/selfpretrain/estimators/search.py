@@ -33,11 +33,11 @@ from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
 from .in_memory import FEW, clusters_of
-from .leaderboard import Options, answers, finite, score, sureness
+from .leaderboard import answers, score, sureness
 from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
 from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
-from .simple import Answers, average_answers
+from .simple import Answers, Options, average_answers, finite
 from .training import Trainings, steps_of
 
 FOLDS = 5

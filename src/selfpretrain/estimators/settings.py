@@ -4,14 +4,16 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from ..config import Count
 from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
@@ -56,50 +58,9 @@ POOLINGS: tuple[Pooling, ...] = ("max", "mean", "attention", "last")
 """Poolings in the order in which they are tried."""
 
 Auto = Literal["auto"]
+Number = Annotated[int | float, Field(gt=0, lt=math.inf)]
+Portion = Annotated[int | float, Field(ge=0, lt=1)]
 Build = Callable[[Task, Mixer, Denoise], ArmRecipes]
-WORDS: dict[str, tuple[str, ...]] = {
-    "model": ("best", "network"),
-    "pooling": ("auto", *get_args(Pooling)),
-    "position_encoding": ("auto", *get_args(Positions)),
-    "scale": ("auto", "smoke"),
-    "signal": get_args(Kind),
-    "longer": ("cut", "refuse"),
-    "precision": ("auto", *get_args(Precision)),
-}
-"""Setting -> words that it takes."""
-RANGES = {
-    "width": (1, 1e6),
-    "depth": (1, 1e4),
-    "dropout": (0, 0.99),
-    "mask_rate": (1e-6, 1),
-    "lr": (1e-9, 1e3),
-    "finetune_lr": (1e-9, 1e3),
-    "pretrain_lr": (1e-9, 1e3),
-    "epochs": (1e-9, 1e9),
-    "pretrain_epochs": (1e-9, 1e9),
-    "batch_size": (1, 1e9),
-    "n_trials": (1, 100),
-    "validation_fraction": (0, 0.9),
-    "patience": (0, 1e6),
-    "n_members": (1, 1000),
-    "time_limit": (1e-6, 1e6),
-    "label_smoothing": (0, 0.99),
-}
-"""Setting -> smallest and largest number that it takes."""
-NONE = ("width", "depth", "mask_rate", "lr", "pretrain_lr", "epochs", "pretrain_epochs", "time_limit")
-"""Settings that may be None."""
-AUTO = ("finetune_lr", "batch_size", "n_trials", "patience")
-"""Numbers that may be "auto"."""
-WHOLE = ("width", "depth", "batch_size", "n_trials", "patience", "n_members")
-"""Numbers that must be whole."""
-FLAGS = {"signs": (True, False, "auto"), "calibrate": (True, False)}
-"""Setting -> values that it takes, of those that switch something on or off."""
-KINDS: dict[str, tuple[Any, str]] = {
-    "mixer": (str | Mixer, "'auto', a name from `spt list mixers`, or a mixer"),
-    "objective": (str | None, "'auto', a name from `spt list objectives`, or None"),
-    "device": (str, "'auto', 'cpu', 'cuda' or 'cuda:1'"),
-}
-"""Setting -> types that it takes, and what they are."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -154,29 +115,29 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     objective: str | None = "auto"
     pooling: Auto | Pooling = "auto"
     position_encoding: Auto | Positions = "auto"
-    mask_rate: float | None = None
+    mask_rate: Annotated[int | float, Field(gt=0, le=1)] | None = None
     signs: bool | Auto = "auto"
     scale: Literal["auto", "smoke"] = "auto"
-    width: int | None = None
-    depth: int | None = None
-    dropout: int | float = 0.0
-    lr: float | None = None
-    finetune_lr: float | Auto = "auto"
-    pretrain_lr: float | None = None
-    epochs: int | float | None = None
-    pretrain_epochs: int | float | None = None
-    batch_size: int | Auto = "auto"
-    n_trials: int | Auto = "auto"
-    validation_fraction: int | float = 0.15
-    patience: int | Auto = "auto"
-    n_members: int = 1
-    time_limit: int | float | None = None
+    width: Count | None = None
+    depth: Count | None = None
+    dropout: Portion = 0.0
+    lr: Number | None = None
+    finetune_lr: Number | Auto = "auto"
+    pretrain_lr: Number | None = None
+    epochs: Number | None = None
+    pretrain_epochs: Number | None = None
+    batch_size: Count | Auto = "auto"
+    n_trials: Count | Auto = "auto"
+    validation_fraction: Annotated[int | float, Field(ge=0, le=0.9)] = 0.15
+    patience: Annotated[int, Field(ge=0)] | Auto = "auto"
+    n_members: Count = 1
+    time_limit: Number | None = None
     signal: Kind = "auto"
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
     precision: Auto | Precision = "auto"
     random_state: Any = 0
-    verbose: bool = False
+    verbose: bool | int = False
     runs: str | Path | None = None
 
     rate: ClassVar[float | None] = None
@@ -474,36 +435,22 @@ def shortened(recipe: Recipe, seconds: float) -> Recipe:
     return replace(recipe, stages=tuple(stages))
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Check the values of settings; names of mixers and objectives are checked when they are looked up.
+def check_settings(estimator: "EstimatorSettings") -> None:
+    """Check the values of settings by the types of the constructor's arguments.
+
+    Names of mixers and objectives are checked when they are looked up.
 
     Raises:
-        SpecError: naming a setting with a wrong value, and what it takes.
+        SpecError: naming a setting with a wrong value, and what it should be.
     """
-    for name, words in (WORDS | FLAGS).items():
-        if name in settings and settings[name] not in words:
-            raise SpecError(f"{name}={settings[name]!r} is not offered; use {_listed(words)}")
-    for name, (kinds, said) in KINDS.items():
-        if not isinstance(settings[name], kinds):
-            raise SpecError(f"{name}={settings[name]!r} is not offered; use {said}")
-    weights = settings.get("class_weight")
-    if not (isinstance(weights, Mapping) or weights in (None, "balanced")):
-        raise SpecError(f"class_weight={weights!r} is not offered; use 'balanced', a dict or None")
-    for name, (low, high) in RANGES.items():
-        if name in settings:
-            _check_number(name, settings[name], low, high)
-
-
-def _check_number(name: str, value: Any, low: int | float, high: int | float) -> None:
-    if (value is None and name in NONE) or (value == "auto" and name in AUTO):
-        return
-    kinds = int | np.integer if name in WHOLE else int | float | np.number
-    number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not number or not low <= value <= high:
-        kind = "whole number" if name in WHOLE else "number"
-        other = " or 'auto'" if name in AUTO else " or None" if name in NONE else ""
-        raise SpecError(f"{name}={value!r} is not offered; use a {kind} from {low:g} to {high:g}{other}")
-
-
-def _listed(words: tuple[Any, ...]) -> str:
-    return ", ".join(map(repr, words))
+    how = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    for field in fields(estimator):
+        value = getattr(estimator, field.name)
+        check: TypeAdapter[Any] = TypeAdapter(cast(Any, field.type), config=how)
+        try:
+            check.validate_python(value.item() if isinstance(value, np.generic) else value)
+        except ValidationError as error:
+            messages = [problem["msg"].removeprefix("Input should be ") for problem in error.errors()]
+            messages += ["None"] if field.default is None else []
+            wanted = ", or ".join(dict.fromkeys(messages))
+            raise SpecError(f"{field.name}={value!r} is not offered; it should be {wanted}") from error
