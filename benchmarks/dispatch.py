@@ -24,9 +24,9 @@ from selfpretrain.runner import stage
 from selfpretrain.runner.executors import processes, serial
 from selfpretrain.runner.plan import Job
 from selfpretrain.runner.run import JobQueue
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import build_comparison
-from selfpretrain.runner.run_dir import RunDir
 
 
 def nothing(*_: Any) -> None: ...

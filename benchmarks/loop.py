@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from selfpretrain.training.trainer import Trainer, TrainerInputs
 
 from selfpretrain.config import spec
 from selfpretrain.data.dataset import SequenceDataset, generator
@@ -25,11 +26,10 @@ from selfpretrain.data.spec import Classes, SequenceSpec, Split, Tokens
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.runner.run_dir import RunDir
-from selfpretrain.training.trainer import Trainer, TrainerInputs
 
 
 @spec

@@ -12,6 +12,10 @@ from typing import Any
 import selfpretrain
 from selfpretrain import registry
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+
+import recipes_page
+
 project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
 version = release = selfpretrain.__version__
@@ -51,7 +55,9 @@ def setup(app: Any) -> None:
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """The pages of tasks and of mixers with the card of every one."""
+    """The pages of tasks and of mixers with the card of every one, and the papers' recipes."""
+    if "<!-- recipes -->" in source[0]:
+        source[0] = source[0].replace("<!-- recipes -->", recipes_page.page())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:

@@ -43,7 +43,7 @@ from selfpretrain.report import page
 from selfpretrain.runner import experiment_dir as runner_results
 from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
-from selfpretrain.runner.status import verify
+from selfpretrain.runner.status import check
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import LEFTOVER, read_json, write_json
 from selfpretrain.tasks.inspect import baselines
@@ -167,7 +167,7 @@ def spread(count: int, sample: int) -> list[int]:
 
 
 def whole(runs: Path) -> list[str]:
-    return [flaw.said for _, flaws in verify(runs) for flaw in flaws if flaw.level == "wrong"]
+    return [flaw for _, flaws in check(str(runs), runs) for flaw in flaws]
 
 
 def goes_on(runs: Path, data: Path, rows: Any) -> str:
@@ -546,7 +546,7 @@ def test_hostile_models_studies_and_pages_are_refused(data, done, rows, tmp_path
     asked = {
         tmp_path / "model" / "model.json": ["predict", model, str(tmp_path / "new.npy"), "-o", runs + ".csv"],
         study / "study.json": ["report", str(study)],
-        study / "pages.json": ["runs", "verify", runs],
+        next((tmp_path / "runs").glob("stages/*classify*/result.json")): ["show", runs, "--check"],
         recipe: ["run", str(recipe), "--runs", str(tmp_path / "own"), "--quiet"],
     }
     at, failures, tries = random.Random(5), [], some(8, 200)

@@ -1,7 +1,8 @@
 """Write ``docs/claims.md``: every claim of the papers, and what the kept results of our studies say of it.
 
 ``tools/claims.tsv`` is typed: a claim per line, and the comparisons that bear on it, one per line; lines
-without a claim go on with the one above. Nothing is trained, and no verdict is typed. Run it after
+without a claim go on with the one above. Numbers of papers come from ``studies/reported/``. Nothing is
+trained, and no verdict is typed. Run it after
 ``tools/studies.py``:
 
     python tools/claims_page.py [--data-root FOLDER]
@@ -10,6 +11,7 @@ without a claim go on with the one above. Nothing is trained, and no verdict is 
 import csv
 import functools
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -30,6 +32,7 @@ from selfpretrain.report.analysis import (
     difference,
     judge,
 )
+from selfpretrain.report.paper_numbers import PAPERS, look_up
 from selfpretrain.report.results import read
 from selfpretrain.runner.workspace import Workspace
 from studies import page as made_page
@@ -38,7 +41,7 @@ TABLE = Path(__file__).with_name("claims.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
-Every claim of the papers that is about scores, speed or why, in one line each; what the paper prints; and
+Every claim of the papers that is about scores, speed or why, in one line each; what the paper reports; and
 what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
 other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
 other reading, *partly* so where some of its intervals hold both, *open* where all of them do, *mixed* where
@@ -55,6 +58,7 @@ GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEH
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
 PARTLY = "partly"
 """Before a verdict that holds for some of the intervals, where the others hold both."""
+FILES = {citation: paper for paper, citation in PAPERS.items()}
 WAITS = "waits to be measured with this version"
 Line = dict[str, str]
 Read = Callable[[str], Analysis | None]
@@ -96,8 +100,19 @@ def _row(lines: list[Line], read_study: Read) -> str:
         link = f"[{line['study']}](studies/{line['study']}-small/report.md)"
         note = f" ({line['note']})" if line["note"] else ""
         words.append(f"{link}{note}: {'; '.join(text for _, text in found) or WAITS}")
-    printed = f"{first['where']}: {first['printed']}" if first["printed"] else first["where"]
-    return f"| {first['claim']} | {printed} | **{together(said)}** | {'<br>'.join(words)} |"
+    reported = first["where"] + (f": {in_numbers(first)}" if first["reported"] else "")
+    return f"| {first['claim']} | {reported} | **{together(said)}** | {'<br>'.join(words)} |"
+
+
+def in_numbers(line: Line) -> str:
+    """Return what the paper reports; ``{table; row; column}`` becomes the number, a gain with its sign."""
+
+    def number(place: re.Match[str]) -> str:
+        table, row, column = place[1].split("; ")
+        value = look_up(FILES[line["paper"]], (table, row, column)).value
+        return f"{value:+g}" if column.endswith(", gain") else f"{value:g}"
+
+    return re.sub(r"\{(.+?)\}", number, line["reported"])
 
 
 def together(said: list[Finding]) -> str:

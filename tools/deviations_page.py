@@ -10,14 +10,15 @@ from pathlib import Path
 
 from selfpretrain.registry import find, names
 from selfpretrain.studies.base import about
-from selfpretrain.studies.recipes.printed import PAPERS, PaperRecipe, paper_recipe, recipe_keys
+from selfpretrain.studies.recipes.reported import PAPERS, paper_recipe, recipe_keys
+from selfpretrain.studies.recipes.tables import PaperRecipe
 
 TABLE = Path(__file__).with_name("deviations.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "deviations.md"
 HEAD = """# Deviations
 
-Where printed recipes and studies do otherwise than the papers, or than the code published with them, and why;
-made from the code by `tools/deviations_page.py`. Settings in the last column bring the other way back:
+Where recipes and studies do otherwise than the papers, or than the code published with them, and why; made
+from the code by `tools/deviations_page.py`. Settings in the last column bring the other way back:
 `spt study NAME --scale paper -s SETTING=VALUE`, for some cells `-s TASK/ROW/SETTING=VALUE`.
 
 The code published with Amos et al. was run beside ours on 46 configurations of task, model, objective

@@ -41,7 +41,7 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.system.hardware import environment
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
@@ -294,7 +294,7 @@ def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
 
 
 def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
-    """Seconds per epoch of a printed recipe's stage; hours and money of all its epochs."""
+    """Seconds per epoch of a reported recipe's stage; hours and money of all its epochs."""
     arms, look, device = paper_arms("amos", task, family), LOOKS[task], torch.device(plan.device)
     stage: Stage = replace(getattr(arms, arm), **WAYS[way])
     model = arms.model

@@ -1,52 +1,22 @@
-"""Write ``docs/recipes.md``: every printed recipe, with the place in the paper where each number stands.
+"""List every recipe of the papers, with the place in the paper where each number stands.
 
-Run it after a change of a recipe; a test compares the page with what this makes.
+The documentation has the list in ``docs/recipes.md`` when it is built; run as a script, this prints it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from selfpretrain.config import to_dict
-from selfpretrain.studies.recipes.printed import (
-    CODE,
-    DEFAULT,
-    OURS,
-    PAPERS,
-    PaperRecipe,
-    paper_recipe,
-    recipe_keys,
-)
+from selfpretrain.studies.recipes.reported import PAPERS, paper_recipe, recipe_keys
+from selfpretrain.studies.recipes.tables import CODE, DEFAULT, OURS, PaperRecipe
 
-PAGE = Path(__file__).parent.parent / "docs/recipes.md"
 ARMS = ("model", "pretrain", "finetune", "scratch_model", "scratch")
-HEAD = """# Printed recipes
-
-What the papers print of how their networks were trained, as recipes that can be run. For a task, a mixer and
-an objective, `spt compare --scale paper` takes that of Amos et al. (2024):
-
-```console
-$ spt compare --task image --mixers attention --objective masked --scale paper --dry-run
-```
-
-Studies ask for any of them by name: `paper_arms("amos", "image", "s4-random")` in
-`studies/recipes/printed.py`. What a paper did not train is refused.
-
-Every field of a recipe is listed under the place where it stands: a table and its row, a section, the code
-published with Amos et al., or our choice where neither says it. A field that is not listed has the default
-of this package.
-
-Budgets are as the papers mean them: "a maximum of either 200 epochs or 24h on a single GPU (whichever comes
-first)" is `budget.epochs 200, budget.hours 24`, warm-up is in steps, a plateau waits epochs, and pretraining
-keeps the weights of the best validation accuracy or R2. Hours are those of the machine at hand:
-`-s pretrain.budget.hours=null` lifts the limit.
-"""
 
 
 def page() -> str:
-    """The text of the page."""
-    parts = [HEAD]
+    """Return the list as Markdown."""
+    parts = list[str]()
     for paper, cited in PAPERS.items():
         parts.append(f"## {cited}\n")
         families: dict[str, list[PaperRecipe]] = defaultdict(list)
@@ -112,4 +82,4 @@ def _leaves(path: str, plain: Any) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page())

@@ -26,12 +26,12 @@ import torch
 from selfpretrain.config import with_setting
 from selfpretrain.objectives.base import Denoise
 from selfpretrain.registry import find
+from selfpretrain.runner.run_dir import WEIGHTS
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.training import evaluate, model
 from selfpretrain.training.recipe import Recipe, Stage, build_network
-from selfpretrain.runner.run_dir import WEIGHTS
 
 SEED = 1_000
 """No report uses it."""

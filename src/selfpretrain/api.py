@@ -23,7 +23,7 @@ from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
 from .studies.base import SHIPPED, Scale, Study
-from .studies.compare import Compare, CompareOverTasks, build_comparison
+from .studies.compare import Comparison, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 from .system.events import Event, emit, format_duration
 from .system.files import FORMAT
@@ -37,7 +37,6 @@ LONG = 2048
 """Length above which a forecast estimates FLOPs, since counting takes longer than a second."""
 SAFE = 0.8
 """Share of a time limit that training may use; the rest is for validation and testing."""
-Comparison = Compare | CompareOverTasks
 Settings = Mapping[str, Any]
 """Settings by path, e.g. ``{"task.train": 500, "pretrain.optim.lr": 3e-3}``."""
 
@@ -182,15 +181,10 @@ def comparison(
         raise SpecError(f"task {name_of(twice[0])!r} is given twice; name every task once")
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
-    parts = tuple(
-        build_comparison(
-            each, made, objective or each.denoising, scale, seeds, usual, planner, arms
-        ).with_settings(rest)
-        for each in tasks
-    )
-    if augment == "true":
-        parts = tuple(part.with_augmentation() for part in parts)
-    return parts[0] if len(parts) == 1 else CompareOverTasks(parts)
+    study = build_comparison(
+        tasks, made, objective, scale, seeds, usual=usual, planner=planner, columns=arms
+    ).with_settings(rest)
+    return study.with_augmentation() if augment == "true" else study
 
 
 def forecast_planner(scale: Scale, stubs: bool = False) -> Planner:

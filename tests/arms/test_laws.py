@@ -3,7 +3,6 @@
 import functools
 import json
 
-import jsonschema
 import pytest
 
 import toys
@@ -25,7 +24,6 @@ from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training import cost
 from selfpretrain.training.recipe import fingerprint, training_data
-from selfpretrain.training.schema import json_schema
 
 ARMS = {name: find("arms", name) for name in names("arms")}
 every_arm = pytest.mark.parametrize("name", ARMS)
@@ -84,21 +82,15 @@ def test_says_what_it_is(name):
 
 @every_arm
 @every_task
-def test_recipe_fits_the_schema_is_no_other_arms_and_has_the_data_of_scratch(name, task, schema):
+def test_recipe_is_no_other_arms_and_has_the_data_of_scratch(name, task):
     recipe = recipe_of(name, task)
     plain = json.loads(json.dumps(to_dict(recipe)))
     assert from_dict(plain, ("toys",)) == recipe
-    assert list(schema.iter_errors({"format": 1} | plain)) == []
     assert [other for other in ARMS if print_of(other, task) == print_of(name, task)] == [name]
     assert recipe.seed == 0 and recipe.task == TASKS[task]
     assert recipe.last.objective.labelled and recipe.last.fraction == 1 and recipe.last.source is None
     assert training_data(recipe).digests() == training_data(recipe_of("scratch", task)).digests()
     assert not any(prefix.last.objective.labelled for prefix in recipe.prefixes()[:-1])
-
-
-@pytest.fixture(scope="module")
-def schema():
-    return jsonschema.Draft202012Validator(json_schema())
 
 
 @every_arm

@@ -46,7 +46,7 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
     short = api.fit_to_time_limit(1800.0, study, workspace, planner)
     assert api.fit_to_time_limit(1800.0, study, workspace, planner) == short == dry
     assert asked == [True, True]  # the last one was remembered
-    for before, after in zip(study.arms, short.arms, strict=True):
+    for before, after in zip(study.architectures[0], short.architectures[0], strict=True):
         for stage in ("pretrain", "finetune", "scratch"):
             steps = getattr(before, stage).budget.steps
             assert getattr(after, stage).budget.steps == round(0.4 * steps)

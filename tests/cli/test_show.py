@@ -103,7 +103,7 @@ def test_all_that_is_on_disk_is_told(here, traced):
     assert [link["stage"] for link in found["chain"]] == [first, last]
     assert set(found["chain"][0]["used_by"]) == {last, longer}
     assert found["chain"][1]["used_by"] == []
-    assert traced(first)["chain"] == found["chain"][:1]
+    assert [link["stage"] for link in traced(first)["chain"]] == [first]
 
 
 def test_what_training_saw_is_counted_in_val_and_test(here, traced):
@@ -113,7 +113,7 @@ def test_what_training_saw_is_counted_in_val_and_test(here, traced):
         for split in ("val", "test")
     }
     assert expected["val"][0]  # short sequences of two symbols repeat
-    for seen in traced(here[2], "--trust", "toys")["seen"]:
+    for seen in traced(here[2], "--trust", "toys")["chain"]:
         assert seen["rows"] == len(digests["train"])
         assert seen["shared"] == expected
         assert seen["how"] == "hashed again from the data"
@@ -121,12 +121,12 @@ def test_what_training_saw_is_counted_in_val_and_test(here, traced):
 
 def test_what_cannot_be_checked_is_said(here, traced, spt):
     runs, _, last, _ = here
-    assert traced(last)["seen"][1]["shared"] == {}
-    assert "--trust toys" in traced(last)["seen"][1]["how"]
+    assert traced(last)["chain"][1]["shared"] == {}
+    assert "--trust toys" in traced(last)["chain"][1]["how"]
     reason = "not checked: toys comes from outside; add --trust toys if you know and trust that package"
     assert " ".join(spt(last)[1].split()).count(reason) == 2, "once per stage, in full"
     edit(runs / "stages" / last / "result.json", lambda result: result["data"].update(sha256="0" * 64))
-    before, after = traced(last, "--trust", "toys")["seen"]
+    before, after = traced(last, "--trust", "toys")["chain"]
     assert before["shared"]
     assert (after["shared"], after["how"]) == ({}, "the data found here are not those it was trained on")
 
@@ -135,7 +135,7 @@ def test_data_that_would_have_to_be_made_are_not(here, traced, home):
     runs, _, last, _ = here
     task = to_dict(Pathfinder(train=20, val=5, test=5))
     edit(runs / "stages" / last / "result.json", lambda result: result["recipe"].update(task=task))
-    how = traced(last)["seen"][-1]["how"]
+    how = traced(last)["chain"][-1]["how"]
     assert "the data are not available; `spt data make pathfinder`" in how
     assert not home.exists()
 
@@ -146,16 +146,16 @@ def test_a_study_keeps_what_is_needed_where_data_are_not(here, traced):
     hashes = read_json(manifest)
     sizes = {split: len(hashes[split]) for split in ("val", "test")}
     clean = {split: [0, n] for split, n in sizes.items()}
-    assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2
-    unasked = traced(stage, "--no-check")["seen"]
+    assert [seen["shared"] for seen in traced(stage)["chain"]] == [clean] * 2
+    unasked = traced(stage, "--no-data")["chain"]
     assert [seen["shared"] for seen in unasked] == [clean] * 2
     assert manifest.stem in unasked[0]["how"]
     edit(manifest, lambda prints: prints["test"].__setitem__(0, prints["train"][0]))
     leaking = clean | {"test": [1, sizes["test"]]}
-    assert [seen["shared"] for seen in traced(stage)["seen"]] == [leaking] * 2
+    assert [seen["shared"] for seen in traced(stage)["chain"]] == [leaking] * 2
     manifest.unlink()
-    assert [seen["shared"] for seen in traced(stage, "--no-check")["seen"]] == [{}] * 2
-    assert [seen["shared"] for seen in traced(stage)["seen"]] == [clean] * 2  # from the data alone
+    assert [seen["shared"] for seen in traced(stage, "--no-data")["chain"]] == [{}] * 2
+    assert [seen["shared"] for seen in traced(stage)["chain"]] == [clean] * 2  # from the data alone
 
 
 def test_the_places_of_a_number_are_found(here, traced, spt):
@@ -198,8 +198,8 @@ def test_words_say_what_the_recipe_says(here, spt):
         "majority (length 24, examples 64, shortest 9, signal tokens, target classes)",
         "attention (heads 2",
         "width 8, depth 1",
-        "masked (rate 0.5",
-        "for 6 steps",
+        "objective masked (rate 0.5",
+        "budget (steps 6)",
         "learning rate 0.001",
         "fresh head.*",
         "head.linear.weight",
@@ -259,8 +259,8 @@ def test_a_damaged_result_is_named(here, spt):
         "{": "is damaged",
         '{"format": 9}': "was written in format 9",
         "[]": "holds no object",
-        '{"format": 1, "recipe": {}}': "is damaged (no fingerprint in it)",
-        '{"format": 1, "fingerprint": "", "recipe": {}}': "is damaged (no recipe.task in it)",
+        '{"format": 1, "recipe": {}}': "objective: Field required",
+        '{"format": 1, "objective": 3}': "objective: Input should be a valid string",
     }.items():
         (here[0] / "stages" / here[2] / "result.json").write_text(damage)
         code, _, err = spt(here[2])

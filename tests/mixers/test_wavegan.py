@@ -80,7 +80,7 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line_and_a_check_says_so(tmp_p
     error = capsys.readouterr().err
     assert "leave out the masked stage and train it from scratch" in error
     assert error.count("\n") == 1
-    command = ["check", "wavegan", "--width", "4", "--length", "40", "--lengths", ""]
+    command = ["check", "wavegan", "--width", "4", "--length", "40"]
     assert app.run(command) == 0
     assert "no, it answers once per sequence; from scratch: classify, regress" in capsys.readouterr().out
     assert app.run([*command, "--json"]) == 0

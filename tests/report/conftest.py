@@ -62,7 +62,7 @@ def scene():
 @pytest.fixture(scope="module")
 def paper():
     """A paper that prints numbers as a test wants them: the place of each."""
-    numbers, published = dict[tuple[str, str, str], PaperNumber](), paper_numbers.published
+    numbers, reported = dict[tuple[str, str, str], PaperNumber](), paper_numbers.reported
 
     def printed(row, value, unit="%", remark=""):
         place = ("Table 8", row, f"Image {len(numbers)} %")
@@ -71,7 +71,7 @@ def paper():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(paper_numbers.PAPERS, PAPER, "Amos et al. (2024)")
-        patch.setattr(paper_numbers, "published", lambda of: numbers if of == PAPER else published(of))
+        patch.setattr(paper_numbers, "reported", lambda of: numbers if of == PAPER else reported(of))
         yield printed
 
 

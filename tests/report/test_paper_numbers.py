@@ -1,4 +1,4 @@
-"""Printed numbers are those of the papers, row by row, and their slips are marked."""
+"""Reported numbers are those of the papers, row by row, and their slips are marked."""
 
 import csv
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from selfpretrain.errors import UnknownName
-from selfpretrain.report.paper_numbers import FOLDER, PAPERS, PaperNumber, look_up, published
+from selfpretrain.report.paper_numbers import FOLDER, PAPERS, PaperNumber, look_up, reported
 
 TEXTS = {
     "amos2024": "amos-2024-never-train-from-scratch.txt",
@@ -84,15 +84,15 @@ def test_the_cost_of_an_epoch_stands_in_the_paper(papers):
 def test_no_cell_is_missing_or_twice(paper):
     found = Counter(line["table"] for line in lines(paper))
     assert {table: n for table, n in found.items() if table.startswith("Table")} == COUNTS[paper]
-    assert len(published(paper)) == sum(found.values())
+    assert len(reported(paper)) == sum(found.values())
 
 
 @pytest.mark.parametrize("paper", ["amos2024", "gu2022"])
 def test_averages_are_right_or_marked(paper):
-    for (table, row, column), printed in published(paper).items():
+    for (table, row, column), printed in reported(paper).items():
         if column != "Avg.":
             continue
-        others = {c: n for (t, r, c), n in published(paper).items() if (t, r) == (table, row)}
+        others = {c: n for (t, r, c), n in reported(paper).items() if (t, r) == (table, row)}
         counted = [n for c, n in others.items() if c not in ("Avg.", "PathX-256")]
         fifty = row != "Pythia 70M (Rand Init)" and "over its five" not in printed.remark
         values = [50.0 if n.value is None else n.value for n in counted if fifty or n.value is not None]
@@ -103,7 +103,7 @@ def test_averages_are_right_or_marked(paper):
 
 
 def test_gains_are_right_or_marked():
-    numbers = published("coser2025")
+    numbers = reported("coser2025")
     for (table, row, column), gain in numbers.items():
         if not column.endswith(", gain"):
             continue
@@ -120,7 +120,7 @@ def test_gains_are_right_or_marked():
 
 
 def test_papers_that_quote_each_other_agree():
-    tay, gu, amos = (published(paper) for paper in ("tay2021", "gu2022", "amos2024"))
+    tay, gu, amos = (reported(paper) for paper in ("tay2021", "gu2022", "amos2024"))
     assert all(gu["Table 10", row, column].value == n.value for (_, row, column), n in tay.items())
     for (table, row, column), n in amos.items():
         if "quoted from Tay" in n.remark:
@@ -136,7 +136,7 @@ def test_papers_that_quote_each_other_agree():
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_what_is_not_a_number_says_why(paper):
-    for n in published(paper).values():
+    for n in reported(paper).values():
         assert n.value is not None or n.remark
         assert n.unit in ("%", "", "ms", "MB", "x", "M", "s", "min")
 

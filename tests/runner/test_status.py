@@ -1,7 +1,4 @@
-"""How far stages are, what is deleted of them, and whether they are what was written.
-
-``spt runs verify`` names every file that is not what was written; doing what it says brings it back.
-"""
+"""Status and cleanup of a runs folder; ``show --check`` names every file that is not as it was written."""
 
 import json
 import random
@@ -12,15 +9,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import toys
 from engines import COMPARE, run_experiment, study
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.cli.app import run
+from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.errors import Interrupted, StoreError
 from selfpretrain.runner.run import run_recipes
-from selfpretrain.runner.status import statuses, verify
+from selfpretrain.runner.status import check, statuses
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json, write_json
 
@@ -125,7 +124,7 @@ def test_detach_needs_an_engine_that_goes_on_alone(tmp_path, capsys):
 def done(tmp_path_factory) -> Path:
     """A folder of runs in which a comparison has finished; to be copied."""
     toys.settle()
-    runs = tmp_path_factory.mktemp("verify") / "runs"
+    runs = tmp_path_factory.mktemp("check") / "runs"
     run_request(REQUEST, Workspace(runs, quiet=True))
     return runs
 
@@ -136,8 +135,8 @@ def runs(done, tmp_path) -> Path:
     return tmp_path / "runs"
 
 
-def wrong(runs, levels=("wrong",)):
-    return [found.said for _, all_found in verify(runs) for found in all_found if found.level in levels]
+def flaws(runs):
+    return [flaw for _, found in check(str(runs), runs) for flaw in found]
 
 
 def rows(runs):
@@ -146,41 +145,77 @@ def rows(runs):
     return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
 
 
-def test_a_whole_folder_is_fine(runs, capsys):
-    assert run(["runs", "verify", str(runs)]) == 0
-    assert capsys.readouterr().out.endswith("are fine, 0 files are not\n")
-    assert not wrong(runs, ("wrong", "note"))
+def stage_of(runs):
+    return sorted(runs.glob("stages/*classify*"))[0]
+
+
+def test_a_runs_folder_a_study_and_a_stage_can_be_checked(runs, monkeypatch, capsys):
+    monkeypatch.chdir(runs.parent)
+    (study,) = runs.glob("compare-*")
+    stages = len(list(runs.glob("stages/*")))
+    for name, count in (
+        (runs, stages + 1),
+        (study, stages + 1),
+        (study.name, stages + 1),
+        (stage_of(runs).name, 1),
+    ):
+        assert run(["show", str(name), "--check"]) == 0
+        assert (
+            capsys.readouterr().out
+            == f"{count} of {count} stages, studies and data sets are as they were written\n"
+        )
+    log = stage_of(runs) / "log.jsonl"
+    log.write_text(log.read_text() + "{}")
+    for name, count in ((runs, stages + 1), (study, stages + 1), (stage_of(runs), 1)):
+        assert run(["show", str(name), "--check", "--json"]) == 1
+        found = json.loads(capsys.readouterr().out)
+        assert (
+            len(found["checked"]) == count and len(found["flaws"]) == 1 and str(log.name) in found["flaws"][0]
+        )
+
+
+def test_data_sets_can_be_checked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    for name in ("mine", "yours"):
+        import_arrays(name, np.random.default_rng(0).random((60, 8)), [0, 1] * 30)
+    for name, count in ((tmp_path, 2), (tmp_path / "own", 2), (tmp_path / "own" / "mine", 1), ("mine", 1)):
+        assert run(["show", str(name), "--check"]) == 0
+        assert f"{count} of {count} stages, studies and data sets" in capsys.readouterr().out
+    file = tmp_path / "own" / "mine" / "flat.bin"
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    assert run(["show", str(tmp_path), "--check"]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert "mine is damaged: flat.bin not as written" in first and last.startswith("1 of 2 ")
+
+
+@pytest.mark.parametrize("name", ["empty", "missing", "digits"])
+def test_a_name_of_nothing_is_a_mistake(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    (tmp_path / "empty").mkdir()
+    assert run(["show", name, "--check"]) == 2
+    assert "give the folder of runs with --runs" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_bit_in_any_file_is_found_and_what_is_said_brings_it_back(runs):
-    """One flipped bit in each kind of file: found, named; doing what is said gives the same numbers again."""
+def test_a_flipped_bit_in_any_file_is_found_and_following_the_message_restores_the_numbers(runs):
     before, kinds = rows(runs), {}
-    for path in sorted(
-        path
-        for path in runs.rglob("*")
-        if path.is_file() and path.stat().st_size
-        if not path.name.startswith(".lease-")  # who worked on it says nothing of what came out
-    ):
-        kinds.setdefault(re.sub(r"[0-9a-f]{10}", "", path.name), path)
-    assert len(kinds) > 9, kinds
+    for path in [*sorted(runs.glob("stages/*/*")), *runs.glob("*/study.json")]:
+        if path.stat().st_size and not path.name.startswith(".lease-"):
+            kinds.setdefault(re.sub(r"[0-9a-f]{10}", "", path.name), path)
+    assert len(kinds) >= 6, kinds
     for path in kinds.values():
-        whole, at = path.read_bytes(), random.Random(path.name)
-        content = bytearray(whole)
+        at = random.Random(path.name)
+        content = bytearray(path.read_bytes())
         content[at.randrange(len(content))] ^= 1 << at.randrange(8)
         path.write_bytes(content)
-        said, *more = [line for line in wrong(runs, ("wrong", "note")) if "is gone;" not in line]
+        said, *more = [line for line in flaws(runs) if "is gone;" not in line]
         assert not more, (said, more)
         assert str(path) in said or path.name == "study.json"
-        if "it is made again" in said:
-            assert rows(runs) == before
-            path.write_bytes(whole)
-        elif named := re.search(r"delete this one file, (\S+\.\w+)( beside it)?", said):
-            (path.parent / named[1]).unlink()
-        else:
-            assert f"spt report {path.parent}" in said and run(["report", str(path.parent)]) == 0
+        (named,) = re.findall(r"delete this one file, (\S+\.\w+)", said)
+        (path.parent / named).unlink()
         assert rows(runs) == before, path
-        assert not wrong(runs), path
+        assert not flaws(runs), path
 
 
 def test_the_files_of_two_stages_are_told_apart(runs):
@@ -188,33 +223,23 @@ def test_the_files_of_two_stages_are_told_apart(runs):
     for name in ("result.json", "recipe.json", "log.jsonl", "predictions.safetensors", "weights.safetensors"):
         kept = (one / name).read_bytes()
         shutil.copy(other / name, one / name)
-        assert any(str(one / name) in line for line in wrong(runs)), name
+        assert any(str(one / name) in line for line in flaws(runs)), name
         (one / name).write_bytes(kept)
-    assert not wrong(runs)
+    assert not flaws(runs)
 
 
-def test_unfinished_and_left_over_is_only_noted(runs):
-    stage = sorted(runs.glob("stages/*classify*"))[0]
-    (stage / "result.json").unlink()
-    (stage / ".weights.safetensors-abcdefgh.tmp").touch()
-    assert not wrong(runs)
-    assert len(wrong(runs, ("note",))) == 2
+def test_unfinished_stages_and_missing_weights_are_not_flaws(runs):
+    one, other, *_ = sorted(runs.glob("stages/*classify*"))
+    (one / "result.json").unlink()
+    (other / "weights.safetensors").unlink()
+    assert not flaws(runs)
 
 
-def test_where_nothing_is_there_is_nothing_to_verify(tmp_path, capsys):
-    assert run(["runs", "verify", str(tmp_path)]) == 1
-    assert "give a folder of runs" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["report.html", "pages.json"])
-def test_a_finished_compare_makes_its_pages_again(runs, name):
+def test_a_finished_compare_makes_its_pages_again(runs):
     before = rows(runs)
-    (page,) = runs.glob(f"compare-*/{name}")
-    whole = page.read_bytes()
+    (page,) = runs.glob("compare-*/report.html")
     page.unlink()
-    assert rows(runs) == before and page.exists() and not wrong(runs)
-    page.write_bytes(whole.replace(b"5", b"6") + b" ")
-    assert wrong(runs) and rows(runs) == before and not wrong(runs)
+    assert rows(runs) == before and page.exists()
 
 
 def test_exchanged_arms_are_planned_again(runs):
@@ -248,8 +273,8 @@ FORGERIES = {
 
 @pytest.mark.parametrize("what", FORGERIES)
 @pytest.mark.parametrize("predictions", [True, False], ids=["", "no predictions"])
-def test_what_verify_sees_report_and_compare_see(runs, what, predictions, capsys):
-    stage = sorted(runs.glob("stages/*classify*"))[0]
+def test_what_check_sees_report_and_compare_see(runs, what, predictions, capsys):
+    stage = stage_of(runs)
     without_digest(stage / "result.json", FORGERIES[what])
     if not predictions:
         (stage / "predictions.safetensors").unlink()
@@ -258,9 +283,9 @@ def test_what_verify_sees_report_and_compare_see(runs, what, predictions, capsys
 
 @pytest.mark.parametrize("name", ["recipe.json", "environment.json", "predictions.safetensors", "log.jsonl"])
 def test_what_is_gone_beside_a_result_is_missed_by_all(runs, name, capsys):
-    stage = sorted(runs.glob("stages/*classify*"))[0]
+    stage = stage_of(runs)
     (stage / name).unlink()
-    assert any(f"{stage / name} is gone" in line for line in wrong(runs))
+    assert any(f"{stage / name} is gone" in line for line in flaws(runs))
     refused_by_all(runs, str(stage / name), capsys)
 
 
@@ -292,7 +317,7 @@ HARMS = {
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
 def test_other_harm_is_refused_by_all_whatever_the_digests(runs, harm, capsys):
-    refused_by_all(runs, harm(sorted(runs.glob("stages/*classify*"))[0]), capsys)
+    refused_by_all(runs, harm(stage_of(runs)), capsys)
 
 
 def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
@@ -301,17 +326,9 @@ def test_a_plan_without_its_digest_is_refused_by_all(runs, capsys):
     refused_by_all(runs, f"{path} is damaged (its digest, content_sha256, is gone)", capsys)
 
 
-@pytest.mark.parametrize("content", [{}, {"files": {"/dev/zero": "0"}}])
-def test_pages_that_nothing_is_known_of_are_named_and_made_again(runs, content):
-    before, (path,) = rows(runs), runs.glob("compare-*/pages.json")
-    write_json(path, content)
-    assert all(f"spt report {path.parent} makes it again" in line for line in wrong(runs)) and wrong(runs)
-    assert rows(runs) == before and not wrong(runs)
-
-
 def refused_by_all(runs, said, capsys):
-    """By verify, report and compare, each in one line."""
-    assert any(said in line for line in wrong(runs)), wrong(runs)
+    """By check, report and compare, each in one line."""
+    assert any(said in line for line in flaws(runs)), flaws(runs)
     (study,) = runs.glob("compare-*")
     assert run(["report", str(study)]) == 1
     told = capsys.readouterr().err

@@ -7,7 +7,7 @@ import torch
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.runner.experiment import Cell, Finished
 from selfpretrain.studies import gu_table_5 as ten_words
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.tasks.speech import Speech
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Recipe, build_network

@@ -16,7 +16,7 @@ import toys
 from selfpretrain import registry
 from selfpretrain.report.paper_numbers import look_up
 from selfpretrain.studies.recipes.arms import MATCHED, SPT
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training import cost
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import Recipe, build_network

@@ -9,7 +9,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.report.analysis import Standing
 from selfpretrain.studies.common.table_study import PAPER_TASKS
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.tasks.bidmc import Bidmc
 from selfpretrain.tasks.text import Text
 from selfpretrain.training import optim
@@ -42,7 +42,11 @@ def test_every_claim_stands_on_the_page_once_with_its_studies():
     words = {CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED, CLAIMS.OPEN, CLAIMS.MIXED, CLAIMS.SILENT}
     words |= {f"{CLAIMS.PARTLY} {word}" for word in (CLAIMS.SUPPORTED, CLAIMS.CONTRADICTED)}
     for lines in CLAIMS.grouped():
-        (row,) = (r for r in page.splitlines() if r.startswith(f"| {lines[0]['claim']} |"))
+        (row,) = (
+            r for r in page.splitlines() if r.startswith(f"| {lines[0]['claim']} | {lines[0]['where']}")
+        )
+        assert CLAIMS.in_numbers(lines[0]) in row.split(" | ")[1]
+        assert not re.search(r"\d\.\d\d", re.sub(r"\{.+?\}", "", lines[0]["reported"])), "typed, not read"
         assert row.split("**")[1] in words
         for line in lines:
             assert not line["study"] or f"[{line['study']}](studies/{line['study']}-small/report.md)" in row

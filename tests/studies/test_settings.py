@@ -23,7 +23,7 @@ from selfpretrain.objectives.base import Denoise, Distance
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.compare import Compare, build_comparison
+from selfpretrain.studies.compare import Comparison, build_comparison
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
@@ -173,8 +173,8 @@ def test_plain_values_and_the_next_position():
 @pytest.mark.parametrize(("signal", "rate"), [("tokens", 0.25), ("values", 0.5)])
 def test_one_s_own_proposes_its_own(signal, rate):
     task = toys.Majority(signal=signal)
-    study = build_comparison(task, (Attention(),), f"{HERE}:Odd", "smoke", 1)
-    (arms,) = study.arms
+    study = build_comparison((task,), (Attention(),), f"{HERE}:Odd", "smoke", 1)
+    ((arms,),) = study.architectures
     assert arms.pretrain.objective == Odd(rate)
     assert isinstance(arms.pretrain.objective, Denoise)
     assert {cell.column for cell in study.cells()} == {"scratch", "scratch (matched)", "SPT"}
@@ -200,14 +200,14 @@ def test_what_cannot_pretrain_is_refused_in_one_line(objective, said):
 
 
 def study(*mixers):
-    return build_comparison(toys.Majority(), mixers, "causal", "smoke", 1)
+    return build_comparison((toys.Majority(),), mixers, "causal", "smoke", 1)
 
 
 def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     chosen = inspect.signature(compare).parameters
     names = ("task", "mixers", "objective", "seeds")
     asked = comparison(*(chosen[name].default for name in names), "smoke", {})
-    assert Compare.at_scale("smoke", chosen["seeds"].default) == asked
+    assert Comparison.at_scale("smoke", chosen["seeds"].default) == asked
     given = {name: inspect.signature(command).parameters[name].default for name in names}
     usual = {name: chosen[name].default for name in names}
     assert given == usual | {"mixers": ",".join(usual["mixers"]), "seeds": str(usual["seeds"])}
@@ -227,6 +227,6 @@ def test_twins_are_told_apart_by_what_is_unusual_or_numbered(mixers, rows):
 
 def test_the_second_of_two_twins_can_be_amended_alone():
     changed = study(S4D(), S4D()).with_settings({"s4d 2.mixer.init": "random", "s4d 2.model.init": "random"})
-    assert [arms.model.mixer.init for arms in changed.arms] == ["lin", "random"]
+    assert [arms.model.mixer.init for arms in changed.architectures[0]] == ["lin", "random"]
     assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
     assert {cell.row for cell in changed.cells(paper_data.ROUGH)} == set(changed.rows)

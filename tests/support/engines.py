@@ -26,7 +26,7 @@ def free_port():
 
 def study():
     """The same comparison."""
-    return build_comparison(resolve("tasks", "digits"), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    return build_comparison((resolve("tasks", "digits"),), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
 
 
 def recipes(steps, task=None):

@@ -1,4 +1,4 @@
-"""Training steps of the code published with Amos et al. (2024), and the same steps of our printed recipes.
+"""Training steps of the code published with Amos et al. (2024), and the same steps of our reported recipes.
 
 ``studies/golden/published_code.json.xz`` holds, for each of its configurations, where weights, inputs, masks
 and labels come from (formulas, under ``formulas``), the learning rate and decay of every weight, and the
@@ -22,7 +22,7 @@ from selfpretrain.data.dataset import Batch
 from selfpretrain.data.spec import Classes, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.objectives.base import ObjectiveBatch
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.recipes.printed import paper_arms
+from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.model import Model, Network
 from selfpretrain.training.optim import set_lr_factor
 from selfpretrain.training.recipe import Stage
@@ -74,7 +74,7 @@ def steps(
 
 
 def _recipe(case: Case, settings: dict[str, Any]) -> tuple[Model, Stage]:
-    """Model and stage of the printed recipe, without dropout and with blocks as long as in the golden run."""
+    """Model and stage of the recipe, without dropout and with blocks as long as in the golden run."""
     arms = paper_arms(*case["recipe"])
     quiet = {path: 0 for path, _ in settings_of(arms.model) if path.rpartition(".")[2] == "dropout"}
     blocks = {"mixer.size": case["data"]["block"]} if case["data"]["block"] else {}

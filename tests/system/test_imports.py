@@ -19,6 +19,9 @@ optimizer.step()
 optimizer.zero_grad()
 optimizer.load_state_dict(optimizer.state_dict())
 """
+TRUNK = ("config", "data.store", "objectives.base", "training.train", "runner.run", "studies.compare",
+         "report.page", "cli.compare", "api")  # fmt: skip
+"""What a comparison is made of, which needs no library of tables, figures or classical methods."""
 PROGRAMS = {
     "help": [
         ("import selfpretrain as spt; dir(spt)", "torch numpy"),
@@ -31,6 +34,10 @@ PROGRAMS = {
         ("assert len([name for name in sys.modules if name.startswith('selfpretrain.cli')]) <= 5", ""),
     ],
     "reports": [("import selfpretrain.report.page", f"{SLOW} rich markdown_it pydantic")],
+    "trunk": [
+        (f"import {', '.join(f'selfpretrain.{each}' for each in TRUNK)}",
+         "matplotlib numba pandas pyarrow requests scipy.stats sklearn transformers"),
+    ],
     "training": [
         ("from selfpretrain.cli.app import run; assert not run(['compare', '--task', 'digits', '--dry-run'])",
          "matplotlib numba pandas pyarrow scipy.stats sklearn torch._dynamo transformers"),

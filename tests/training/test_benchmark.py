@@ -1,10 +1,10 @@
-"""The bench: known costs are found, failures are readings, and mistakes are one line."""
+"""The benchmarks measure known costs, report failures as results, and answer mistakes in one line."""
 
-import csv
 import json
 import signal
 import time
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -12,30 +12,30 @@ from hypothesis import strategies as st
 
 import bench_toys
 from selfpretrain.cli import app
+from selfpretrain.cli.check import _mixers, _sizes
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
-from selfpretrain.report.figures.scaling import Report, table
+from selfpretrain.report.figures.scaling import Measurement, figure, rows
 from selfpretrain.training import benchmark
-from selfpretrain.training.benchmark import Setting
+from selfpretrain.training.benchmark import Trial
 
-SETTING = Setting(batch=1)
-FILES = {"bench.json", "bench.csv", "bench.md", "bench.svg", "bench.png"}
+FILES = {"bench.json", "bench.svg", "bench.png"}
 
 
-def test_known_costs_are_found(beyond=50):
-    cell = SETTING.cell(bench_toys.TaskConstants(megabytes=2, milliseconds=1), 8, 100 + beyond)
+def test_known_costs_are_measured(beyond=50):
+    trial = Trial(bench_toys.TaskConstants(megabytes=2, milliseconds=1), 8, 100 + beyond)
     begin = time.perf_counter()
-    reading = benchmark.measure_once(cell)
+    found = trial.measure(60.0)
     passed = time.perf_counter() - begin
-    assert reading.bytes == pytest.approx(beyond * 2e6, rel=0.05)
-    assert reading.parameters == 8 * 8 + 8
-    assert beyond / 1000 <= reading.seconds <= passed  # it fills memory as well
+    assert found.bytes == pytest.approx(beyond * 2e6, rel=0.05)
+    assert found.parameters == 8 * 8 + 8
+    assert beyond / 1000 <= found.seconds <= passed  # it fills memory as well
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "reason"),
     [
         ("refuse", "length 64 is refused"),
         ("starve", "out of memory"),
@@ -44,101 +44,88 @@ def test_known_costs_are_found(beyond=50):
         ("raise", "fails: RuntimeError: two lines"),
     ],
 )
-def test_a_failure_is_a_reading(how, said):
-    reading = benchmark.measure_once(SETTING.cell(bench_toys.Failing(how), 8, 64))
-    assert (reading.reason, reading.seconds, reading.bytes) == (said, None, None)
-    assert reading.line().endswith(said)
+def test_a_failure_is_a_measurement(how, reason):
+    found = Trial(bench_toys.Failing(how), 8, 64).measure(60.0)
+    assert (found.reason, found.seconds, found.bytes) == (reason, None, None)
+    assert found.line().endswith(reason)
 
 
-def test_everything_is_measured_in_turn_and_written(tmp_path):
-    cells = [SETTING.cell(mixer, 8, n) for n in (32, 64) for mixer in (bench_toys.Failing(), Attention())]
-    told = []
-    report = benchmark.measure(cells, 2, tmp_path, told.append)
-    assert [line.split()[1] for line in told] == ["failing", "attention"] * 2 + ["attention"] * 2
-    assert [reading.rounds for reading in report.readings] == [1, 2, 1, 2]
+def test_mixers_that_are_too_slow_are_not_tried_at_larger_sizes(tmp_path):
+    slow = bench_toys.TaskConstants(milliseconds=500)
+    trials = benchmark.by_length([Attention(), slow], [200, 64, 400], Trial(slow, 8, 0))
+    lines = []
+    found = benchmark.run(trials, 8.0, tmp_path, lines.append)
+    reasons = {(it.mixer, it.length): it.reason for it in found if it.reason}
+    assert reasons == {
+        ("taskconstants", 200): "too slow: more than 8 s",
+        ("taskconstants", 400): "not tried: a smaller size was too much",
+    }
+    assert lines == [it.line() for it in found] and [it.length for it in found] == [
+        64,
+        64,
+        200,
+        200,
+        400,
+        400,
+    ]
     assert {path.name for path in tmp_path.iterdir()} == FILES
-    rows = list(csv.DictReader((tmp_path / "bench.csv").open()))
-    assert [row["length"] for row in rows] == ["32", "32", "64", "64"]
-    assert [row["reason"] == "" for row in rows] == [False, True] * 2
     content = json.loads((tmp_path / "bench.json").read_text())
-    assert float(rows[1]["seconds"]) == content["readings"][1]["seconds"] > 0
-    assert content["environment"]["torch"]
+    assert content["readings"][0]["seconds"] == found[0].seconds > 0 and content["environment"]["torch"]
 
 
-def test_an_interruption_leaves_what_was_measured(tmp_path):
+def test_an_interruption_keeps_what_was_measured(tmp_path):
     def stop(line):
         raise KeyboardInterrupt
 
-    cells = [SETTING.cell(Attention(), 8, n) for n in (32, 64)]
+    trials = [Trial(Attention(), 8, length) for length in (32, 64)]
     with pytest.raises(Interrupted, match=str(tmp_path)):
-        benchmark.measure(cells, 2, tmp_path, stop)
+        benchmark.run(trials, 60.0, tmp_path, stop)
     assert {path.name for path in tmp_path.iterdir()} == FILES
-    assert [row["length"] for row in csv.DictReader((tmp_path / "bench.csv").open())] == ["32"]
+    assert len(json.loads((tmp_path / "bench.json").read_text())["readings"]) == 1
 
 
-def test_layers_are_as_many_as_asked():
-    one, four = (replace(SETTING, depth=depth).cell(Attention(), 8, 32) for depth in (1, 4))
-    reading = benchmark.measure_once(four)
-    assert 4 * benchmark.n_parameters(one) == benchmark.n_parameters(four) == reading.parameters
-    assert "4 layers of width 8" in str(table(Report((reading,))).title)
+def test_trials_are_those_of_the_paper():
+    like = Trial(S4D(), 32, 128, batch=2, depth=4, causal=True)
+    trials = benchmark.by_length([Attention(), S4D()], [1024, 512], like)
+    assert trials == [
+        replace(like, mixer=mixer, length=length) for length in (512, 1024) for mixer in (Attention(), S4D())
+    ]
+    assert len(trials[0].build()) == 4
+    pairs = [
+        (type(it.mixer).__name__, it.mixer.states, it.width) for it in benchmark.by_width([32, 16], like)
+    ]
+    assert pairs == [("LSSL", 16, 16), ("S4", 8, 16), ("LSSL", 32, 32), ("S4", 16, 32)]
+    sizes = [sum(p.numel() for p in it.build().parameters()) for it in benchmark.by_width([64], like)]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.1)
 
 
-def test_parameters_are_matched():
-    goal = benchmark.n_parameters(SETTING.cell(Attention(), 64, 32))
-    for mixer in (Attention(), S4D(), bench_toys.TaskConstants()):
-        cell = benchmark.match_parameters(SETTING.cell(mixer, 64, 32), goal)
-        off = abs(benchmark.n_parameters(cell) - goal)
-        around = (cell.place.width - benchmark.STEP, cell.place.width + benchmark.STEP)
-        assert all(
-            abs(benchmark.n_parameters(SETTING.cell(mixer, width, 32)) - goal) >= off for width in around
-        )
-    assert benchmark.match_parameters(SETTING.cell(Attention(), 8, 32), goal) == SETTING.cell(
-        Attention(), 64, 32
-    )
-    assert benchmark.match_parameters(SETTING.cell(S4D(), 8, 32), 1).place.width == benchmark.STEP
-
-
-def test_plans():
-    both = [Attention(), S4D()]
-    cells = benchmark.plan("attention", both, ("512,1k", "32"), Setting(2, causal=True))
-    assert [(type(c.mixer), c.place.length) for c in cells] == [
-        (Attention, 512), (S4D, 512), (Attention, 1024), (S4D, 1024),
-    ]  # fmt: skip
-    assert all((c.place.width, c.place.causal, c.setting.batch) == (32, True, 2) for c in cells)
-    assert [c.place.rotary for c in cells] == [True, False] * 2
-    cells = benchmark.plan("lssl", [], (None, "16,32"), SETTING)
-    assert [(c.mixer.states, c.place.width, c.place.length) for c in cells] == [
-        (16, 16, 1024), (16, 16, 1024), (32, 32, 1024), (32, 32, 1024),
-    ]  # fmt: skip
-    cells = benchmark.plan("lssl", [], (None, "128"), SETTING, "params")
-    assert [c.mixer.states for c in cells] == [128, 64]
-    assert benchmark.apply_settings([Attention(), S4()], {"s4.states": "16"}) == [Attention(), S4(states=16)]
-    matched = benchmark.plan("attention", both, ("64", "64"), SETTING, "params")
-    assert matched[0].place.width == 64 != matched[1].place.width
+def test_s4_has_256_states_as_in_the_paper_unless_set():
+    assert _mixers("attention, s4", {}) == [Attention(), S4(states=256)]
+    assert _mixers("s4", {"s4.states": "16"}) == [S4(states=16)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.sampled_from(["", "k", "K", " k"])), min_size=1))
-def test_sizes_are_read(sizes):
+def test_sizes_are_parsed(sizes):
     text = " , ".join(f"{number}{unit}" for number, unit in sizes)
-    assert benchmark.parse_sizes(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
+    assert _sizes(text) == [number * (1024 if unit.strip() else 1) for number, unit in sizes]
 
 
 @pytest.mark.parametrize("text", ["", "1m", "k", "0", "-1k", "1.5k", "1k,,2k", "²"])
-def test_other_sizes_are_not(text):
+def test_invalid_sizes_are_rejected(text):
     with pytest.raises(SpecError, match="for example"):
-        benchmark.parse_sizes(text)
+        _sizes(text)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["attenton"], "did you mean 'attention'"),
-        (["attention", "--match", "parameters"], "did you mean 'params'"),
-        (["attention", "--width", "8,16"], "give one --width"),
-        (["lssl", "--lengths", "1k,2k"], "give one --lengths"),
         (["attention", "--mixers", "atention"], "did you mean 'attention'"),
         (["attention", "--mixers", "builtins:dict"], "builtins:dict returns dict, not a torch.nn.Module"),
-        (["attention", "--set", "s5.states=4"], "begin with one of the mixers (attention, s4)"),
+        (
+            ["attention", "--set", "s5.states=4"],
+            "begin with one of the mixers (attention, performer, linear, s4)",
+        ),
         (["attention", "--set", "s4.state=4"], "did you mean"),
         (["attention", "--device", "tpu"], "use auto"),
     ],
@@ -150,9 +137,71 @@ def test_mistakes_get_one_line(arguments, said, tmp_path, capsys):
     assert error.startswith("error: ") and error.count("\n") == 1
 
 
-def test_the_command_shows_a_table(tmp_path, capsys):
-    small = ["--mixers", "attention", "--lengths", "32,64", "--width", "8", "--batch", "1", "--repeats", "1"]
-    assert app.run(["bench", "attention", *small, "--out", str(tmp_path)]) == 0
+SMALL = {
+    "attention": [
+        "--mixers",
+        "attention,bench_toys:Failing",
+        "--sizes",
+        "8,16",
+        "--width",
+        "8",
+        "--depth",
+        "2",
+    ],
+    "lssl": ["--sizes", "8", "--length", "16"],
+}
+
+
+@pytest.mark.parametrize("question", SMALL)
+def test_the_command_prints_a_table_relative_to_the_first_mixer(question, tmp_path, capsys):
+    arguments = ["bench", question, *SMALL[question], "--out", str(tmp_path)]
+    assert app.run(arguments) == 0
     out, err = capsys.readouterr()
-    assert "slope" in out and str(tmp_path / "bench.svg") in out.replace("\n", "")
-    assert err.count("1/1") == 2
+    assert f"relative to {question}" in out and str(tmp_path / "bench.svg") in out.replace("\n", "")
+    readings = json.loads((tmp_path / "bench.json").read_text())["readings"]
+    assert err.count("\n") == len(readings) == {"attention": 4, "lssl": 2}[question]
+    assert readings[0]["speed"] == readings[0]["memory"] == 1
+
+
+def power(mixer, exponent, along="length"):
+    return [
+        Measurement(mixer, **({"length": 64, "width": 64} | {along: n}), batch=4, depth=1, parameters=100,
+                    seconds=1e-6 * n**exponent, bytes=round(1000 * n**exponent))
+        for n in (256, 512, 1024)
+    ]  # fmt: skip
+
+
+FAILED = Measurement("attention", 2048, 64, 4, 1, reason="out of memory [says libc]")
+
+
+def test_rows_are_relative_to_the_first_mixer():
+    found = rows([*power("attention", 2), FAILED, *power("s4", 1)])
+    assert [row["speed"] for row in found] == pytest.approx([1, 1, 1, None, 256, 512, 1024])
+    assert [row["memory"] for row in found[-3:]] == pytest.approx([1 / 256, 1 / 512, 1 / 1024])
+
+
+@pytest.mark.parametrize("along", ["length", "width"])
+def test_the_figure_names_mixers_and_sizes(along):
+    drawn = figure([*power("attention", 2, along), *power("s4", 1, along)])
+    assert drawn["png"].startswith(b"\x89PNG")
+    text = "".join(ElementTree.fromstring(drawn["svg"]).itertext())
+    assert all(word in text for word in ("attention", "s4", "256", "512", "1,024", along))
+    assert "mathdefault" not in text
+
+
+@pytest.mark.parametrize("found", [[], [FAILED], power("s4", 1)[:1]])
+def test_few_measurements_are_drawn_too(found):
+    assert set(figure(found)) == {"svg", "png"} and len(rows(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "size", "words"),
+    [
+        (0.01214, 47_010_000, "12.1 ms  47 MB"),
+        (2.4, 0, "2,400 ms  0 MB"),
+        (5e-7, 999, "0.0005 ms  0.000999 MB"),
+    ],
+)
+def test_a_measurement_in_words(seconds, size, words):
+    line = Measurement("s4", 1024, 128, 4, 1, 1, seconds, size).line()
+    assert line == f"s4  length 1024  width 128  {words}"

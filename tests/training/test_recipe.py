@@ -1,22 +1,17 @@
-"""Recipes: complete, comparable, safe to read back; their fingerprints, sources and schema."""
+"""Recipes: complete, comparable, safe to read back; their fingerprints and sources."""
 
-import copy
 import dataclasses
 import importlib
 import json
 import sys
-from typing import Any
 
-import jsonschema
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import toys
-from selfpretrain import registry
-from selfpretrain.cli import app
-from selfpretrain.config import explain, from_dict, id_of, to_dict, with_setting
+from selfpretrain.config import explain, from_dict, to_dict, with_setting
 from selfpretrain.errors import SpecError, UnknownName
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.causal import Causal
@@ -27,11 +22,9 @@ from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json
 from selfpretrain.training import code_hash
-from selfpretrain.training.cost import Planner
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
-from selfpretrain.training.schema import json_schema
 from selfpretrain.training.transfer import QUERIES_AND_KEYS
 
 RECIPE = Recipe(
@@ -220,55 +213,3 @@ def test_a_run_keeps_the_sources(labpkg, tmp_path):
     kept = read_json(folder / "sources.json")["modules"]
     assert sorted(kept) == sorted([*USED, "toys"])
     assert kept["labpkg.inner.scale"] == FILES["inner/scale.py"]
-
-
-NAMES = ["amos-table-1", "coser-table-4"]
-
-
-@pytest.fixture(scope="module")
-def schema() -> jsonschema.Draft202012Validator:
-    made = json_schema()
-    jsonschema.Draft202012Validator.check_schema(made)
-    return jsonschema.Draft202012Validator(made)
-
-
-def planned(study: str) -> list[Any]:
-    cells = registry.find("studies", study).at_scale("smoke", 1).cells(Planner(0))
-    return [json.loads(json.dumps(to_dict(cell.recipe))) for cell in cells]
-
-
-@pytest.mark.parametrize("study", NAMES)
-def test_every_recipe_of_a_study_fits(study: str, schema: jsonschema.Draft202012Validator) -> None:
-    for plain in {json.dumps(found): found for found in planned(study)}.values():
-        schema.validate({"format": 1} | plain)
-
-
-def test_what_is_wrong_is_refused(schema: jsonschema.Draft202012Validator) -> None:
-    (right, *_) = planned("amos-table-1")
-    for where, wrong in {
-        ("seed",): -1,
-        ("model", "width"): "wide",
-        ("model", "mixer"): {"is": "selfpretrain.mixers.nosuch:NoSuch"},
-        ("stages",): 3,
-        ("colour",): "blue",
-    }.items():
-        broken = copy.deepcopy(right)
-        place = broken
-        for step in where[:-1]:
-            place = place[step]
-        place[where[-1]] = wrong
-        assert not schema.is_valid(broken), where
-    right["model"]["mixer"] = {"is": "mylab.mixers:Mean", "anything": 1}
-    schema.validate(right)
-
-
-def test_all_of_every_shelf_is_there(schema: jsonschema.Draft202012Validator) -> None:
-    text = json.dumps(schema.schema)
-    for shelf in ("mixers", "tasks", "objectives"):
-        assert all(f'"{id_of(registry.find(shelf, name))}"' in text for name in registry.names(shelf))
-
-
-def test_the_verb_writes_it(tmp_path, capsys) -> None:
-    assert app.run(["schema", "--output", str(tmp_path / "recipe.json")]) == 0
-    assert json.loads((tmp_path / "recipe.json").read_text()) == json_schema()
-    capsys.readouterr()

@@ -31,16 +31,13 @@ VERBS = {
     "runs": "runs",
     "show": "show",
     "run": "run_recipe",
-    "schema": "run_recipe",
 }
 """Commands in the order of ``spt --help``, and the module of each; only the requested one is imported."""
 GROUPS = {"data", "model", "runs"}
 """Commands that have subcommands."""
 PANELLED = 80
 """Minimum terminal width for help in panels; narrower terminals get plain text."""
-PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(
-    ("show", "run", "schema"), "Single runs"
-)
+PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
 """Panel of ``spt --help`` for commands that are not in the first one."""
 EXAMPLES = {
     "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
@@ -48,14 +45,13 @@ EXAMPLES = {
     "fit": "spt fit vowels.csv --label speaker --output model",
     "predict": "spt predict model new.csv --output answers.csv",
     "check": "spt check mylab:MyMixer --causal --length 512",
-    "bench": "spt bench attention --mixers attention,s4d --lengths 1k,4k",
+    "bench": "spt bench attention --mixers attention,s4d --sizes 1k,4k",
     "report": "spt report runs",
     "plot": "spt plot runs --kind gain --style icml",
     "list": "spt list settings digits",
     "doctor": "spt doctor --json",
     "show": "spt show digits-s4d-classify",
     "run": "spt run recipe.json",
-    "schema": "spt schema --output recipe.schema.json",
 }
 
 

@@ -1,4 +1,4 @@
-"""``spt check`` and ``spt bench``: tests of a mixer, and time and memory of layers."""
+"""``spt check`` and ``spt bench``: tests of a mixer, and time and memory of layers as in the S4 paper."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from ..errors import SpecError
-from ..registry import resolve
+from ..errors import SpecError, nearest
+from ..registry import name_of, resolve
 from .options import Device, Json, assignments, workspace_of
-from .printing import print_json, say, show_facts
+from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
     from ..mixers.base import Mixer
-    from ..report.figures.scaling import Report
-    from ..training.mixer_checks import Check
+    from ..report.figures.scaling import Measurement
 
 app = typer.Typer()
 COLOURS = {"ok": "green", "fails": "red", "warns": "yellow", "not applicable": "dim"}
+TRANSFORMERS = "attention,performer,linear,s4"
+"""The mixers of Gu et al. (2022), S4, table 3; the first is the reference."""
 
 
 @app.command()
@@ -35,12 +37,9 @@ def check(
     causal: Annotated[
         bool, typer.Option("--causal", help="Check only the causal form; default: every form it has.")
     ] = False,
-    lengths: Annotated[
-        str, typer.Option(help="Lengths to benchmark, comma-separated; empty for none.")
-    ] = "256,512,1k",
     as_json: Json = False,
 ) -> None:
-    """Check a mixer for leaks and limits, and benchmark it; exit code 1 if a check fails.
+    """Check a mixer for leaks and limits, and count its cost; exit code 1 if a check fails.
 
     A callable of your own returns a torch module, see docs/add/network.md. If it does not name ``causal``,
     its causal form is checked with --causal alone.
@@ -56,52 +55,19 @@ def check(
         mixer_checks.check(made, LayerContext(width, length, form, made.positions == "rotary"))
         for form in forms
     ]
-    runs = any(check.passed for check in checks)
-    measured = _measured(made, lengths if runs else "", width, causal)
     if as_json:
-        plain = [asdict(check) | {"objectives": check.objectives} for check in checks]
-        readings = [asdict(reading) for reading in measured.readings]
-        print_json({"checks": plain, "readings": readings})
-    else:
-        _show(made, checks, measured)
-    raise typer.Exit(int(any(check.failures for check in checks)))
-
-
-def _mixer(name: str) -> "Mixer":
-    from ..mixers.base import Mixer
-
-    made = resolve("mixers", name)
-    if not isinstance(made, Mixer):
-        raise SpecError(f"{name} is not a mixer")
-    return made
-
-
-def _measured(mixer: "Mixer", lengths: str, width: int, causal: bool) -> "Report":
-    from ..report.figures.scaling import Report
-    from ..training import benchmark
-
-    sizes = benchmark.parse_sizes(lengths) if lengths else []
-    cells = benchmark.by_length([mixer], sizes, width, benchmark.Setting(causal=causal))
-    return Report(tuple(benchmark.measure_once(cell) for cell in cells))
-
-
-def _show(mixer: "Mixer", checks: "list[Check]", measured: "Report") -> None:
-    from ..report.figures.scaling import table
-
-    for check in checks:
+        print_json({"checks": [asdict(check) | {"objectives": check.objectives} for check in checks]})
+    for check in [] if as_json else checks:
         flops = "" if check.flops is None else f", {check.flops:.3g} FLOPs forward and backward"
         form = "causal" if check.place.causal else "bidirectional"
-        size = (
-            f"width {check.place.width}, length {check.place.length}, {check.parameters:,} parameters{flops}"
-        )
+        size = f"width {width}, length {length}, {check.parameters:,} parameters{flops}"
         say(f"{check.mixer}, {form}: {size}", style="bold")
         show_facts(((p.name, Text(p.result, COLOURS[p.result]), p.said) for p in check.probes), "")
         no = "no" if check.denoises else "no, it answers once per sequence; from scratch: classify, regress"
         say(f"can be pretrained: {', '.join(check.objectives) or no}\n")
-    if mixer.published:
-        say(f"note: {mixer.published}")
-    if measured.readings:
-        Console().print(table(measured))
+    if made.published and not as_json:
+        say(f"note: {made.published}")
+    raise typer.Exit(int(any(check.failures for check in checks)))
 
 
 @app.command()
@@ -110,43 +76,118 @@ def bench(
         str, typer.Argument(help="Benchmark: attention (mixers by length) or lssl (LSSL and S4 by width).")
     ],
     mixers: Annotated[
-        str, typer.Option(help="Mixers (`spt list mixers`), comma-separated, or all.")
-    ] = "attention,s4",
-    lengths: Annotated[
-        str | None, typer.Option(help="Sequence lengths, comma-separated; 1k is 1024.")
+        str, typer.Option(help="Mixers of attention, comma-separated; the first is the reference.")
+    ] = TRANSFORMERS,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="Lengths (attention) or widths (lssl), comma-separated; 1k is 1024."),
     ] = None,
-    widths: Annotated[
-        str | None, typer.Option("--width", "--widths", help="Widths (channels), comma-separated.")
+    width: Annotated[int, typer.Option(min=1, help="Width of attention.")] = 256,
+    length: Annotated[int, typer.Option(min=1, help="Length of lssl.")] = 1024,
+    batch: Annotated[int, typer.Option(min=1, help="Batch size.")] = 1,
+    depth: Annotated[
+        int | None, typer.Option(min=1, help="Number of layers; default: 4 for attention, 1 for lssl.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Batch size.")] = 4,
-    depth: Annotated[int, typer.Option(min=1, help="Number of stacked layers.")] = 1,
     causal: Annotated[bool, typer.Option("--causal", help="Use causal layers.")] = False,
-    match: Annotated[
-        str,
-        typer.Option(help="Match layers by width, or by params (as many parameters as attention or LSSL)."),
-    ] = "width",
-    repeats: Annotated[int, typer.Option(min=1, help="Repetitions; medians are reported.")] = 3,
     limit: Annotated[float, typer.Option(min=1, help="Time limit of one measurement, in seconds.")] = 60,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help="Change a setting of a mixer, e.g. s4.states=256. Repeatable."),
+        typer.Option("--set", "-s", help="Change a setting of a mixer, e.g. s4.states=64. Repeatable."),
     ] = None,
     device: Device = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for the table and the figure.")] = Path("runs/bench"),
+    out: Annotated[Path, typer.Option(help="Folder for bench.json and the figure.")] = Path("runs/bench"),
     as_json: Json = False,
 ) -> None:
-    """Measure time and memory of layers, forward and backward, by length or width."""
-    from ..mixers.common.own_network import check_own_networks
-    from ..report.figures.scaling import table
-    from ..training.benchmark import Setting, apply_settings, measure, parse_mixers, plan
+    """Measure time and memory of layers, forward and backward, as in appendix D.1 of the S4 paper.
 
-    setting = Setting(batch, causal, workspace_of(out, device).device, limit, depth)
-    made = apply_settings([resolve("mixers", name) for name in parse_mixers(mixers)], assignments(settings))
-    check_own_networks(made)
-    cells = plan(question, made, (lengths, widths), setting, match)
-    report = measure(cells, repeats, out, Console(stderr=True, markup=False, soft_wrap=True).print)
+    attention: efficient Transformers and S4 by length, relative to a Transformer (table 3). lssl: LSSL and S4
+    with as many parameters by width (table 2).
+    """
+    from ..training import benchmark
+
+    if question not in ("attention", "lssl"):
+        raise SpecError(f"no benchmark called {question!r}{nearest(question, ('attention', 'lssl'))}")
+    by_length = question == "attention"
+    made = _mixers(mixers, assignments(settings)) if by_length else [_mixer("lssl")]
+    device = workspace_of(out, device).device
+    depth = depth or (4 if by_length else 1)
+    like = benchmark.Trial(made[0], width, length, batch, depth, causal, device)
+    numbers = _sizes(sizes or ("1k,4k" if by_length else "64,128,256"))
+    trials = benchmark.by_length(made, numbers, like) if by_length else benchmark.by_width(numbers, like)
+    log = Console(stderr=True, markup=False, soft_wrap=True).print
+    found = benchmark.run(trials, limit, out, log)
     if as_json:
         print((out / "bench.json").read_text(encoding="utf-8"))
-        return
-    Console().print(table(report))
-    say(f"figure: {out / 'bench.svg'}")
+    else:
+        _show_measurements(found)
+        say(f"figure: {out / 'bench.svg'}")
+
+
+def _mixer(name: str) -> "Mixer":
+    from ..mixers.base import Mixer
+
+    made = resolve("mixers", name)
+    if not isinstance(made, Mixer):
+        raise SpecError(f"{name} is not a mixer; `spt list mixers` shows those that are here")
+    return made
+
+
+def _mixers(text: str, settings: dict[str, str]) -> "list[Mixer]":
+    """Return mixers by their names with settings changed, e.g. ``{"s4.states": "64"}``.
+
+    S4 has 256 states unless a setting says otherwise, as in the paper.
+    """
+    from ..config import with_setting
+    from ..mixers.common.own_network import check_own_networks
+
+    made = [_mixer(name.strip()) for name in text.split(",")]
+    known = [name_of(mixer) for mixer in made]
+    default = {"s4.states": "256"} if "s4" in known else {}
+    for key, value in (default | settings).items():
+        name, _, path = key.partition(".")
+        if name not in known:
+            raise SpecError(
+                f"--set {key}: begin with one of the mixers ({', '.join(known)}), e.g. s4.states=64"
+            )
+        made = [with_setting(mixer, path, value) if name_of(mixer) == name else mixer for mixer in made]
+    check_own_networks(made)
+    return made
+
+
+def _sizes(text: str) -> list[int]:
+    """Parse comma-separated sizes: "512,1k" is [512, 1024].
+
+    Raises:
+        SpecError: if one of them is not an integer of at least 1.
+    """
+    sizes = []
+    for word in text.lower().split(","):
+        digits = word.strip().removesuffix("k").rstrip()
+        if not digits.isdecimal() or int(digits) < 1:
+            raise SpecError(f"size {word!r} is not a number; write for example 512,1k,16k")
+        sizes.append(int(digits) * (1024 if "k" in word else 1))
+    return sizes
+
+
+def _show_measurements(found: "list[Measurement]") -> None:
+    """Print a table with speed and memory relative to the first mixer."""
+    from ..report.figures.scaling import rows, three_digits
+
+    reference = found[0].mixer
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("mixer", "length", "width", "parameters", "ms", "speed", "MB", "memory"):
+        table.add_column(name, justify="left" if name == "mixer" else "right")
+    failures = []
+    for row in rows(found):
+        where = [row["mixer"], f"{row['length']:,}", f"{row['width']:,}"]
+        if row["reason"]:
+            failures.append(f"{row['mixer']}, length {where[1]}, width {where[2]}: {row['reason']}")
+            continue
+        speed, memory = (f"{three_digits(row[name])}x" if row[name] else "" for name in ("speed", "memory"))
+        time, size = three_digits(1e3 * row["seconds"]), three_digits(1e-6 * row["bytes"])
+        table.add_row(*where, f"{row['parameters']:,}", time, speed, size, memory)
+    layers = "one layer" if found[0].depth == 1 else f"{found[0].depth} layers"
+    say(f"{layers}, forward and backward, batch {found[0].batch}; speed and memory relative to {reference}")
+    wide().print(table)
+    for line in failures:
+        say(line)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
+import inspect
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..data.paths import imported_datasets
 from ..errors import SpecError, nearest
 from ..registry import SHELVES, find, names, summary
 from .options import DataRoot, Json, Runs
@@ -27,52 +29,40 @@ def list_shelf(
     data_root: DataRoot = None,
 ) -> None:
     """List what is on a shelf (tasks, mixers and more), or the settings for -s."""
-    if shelf not in (*SHELVES, SETTINGS):
-        raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
     if shelf == SETTINGS:
         rows = _settings(name or "digits")
+    elif shelf not in SHELVES:
+        raise SpecError(f"no shelf called {shelf!r}{nearest(shelf, [*SHELVES, SETTINGS])}")
+    elif name is not None:
+        rows = _described(shelf, name)
     else:
-        rows = _offered(shelf) if name is None else _described(shelf, name)
+        rows = {known: summary(shelf, known) for known in names(shelf)}
+        if shelf == "tasks":
+            rows |= {own: f"Imported, in {place}." for own, place in imported_datasets().items()}
     if as_json:
         print_json(rows)
-        return
-    show_facts((name, str(text)) for name, text in rows.items())
-
-
-def _offered(shelf: str) -> dict[str, str]:
-    """Return the names on a shelf, and the user's imported data for tasks, each with its first sentence."""
-    found = {known: summary(shelf, known) for known in names(shelf)}
-    if shelf == "tasks":
-        from ..data.paths import imported_datasets
-
-        found |= {own: f"Imported, in {place}." for own, place in imported_datasets().items()}
-    return found
+    else:
+        show_facts((name, str(text)) for name, text in rows.items())
 
 
 def _settings(task: str) -> dict[str, Any]:
     """Return the settings of a comparison on a task, with their defaults."""
     from ..api import comparison
-    from ..studies.compare import Compare
 
-    study = comparison(task, ("attention",), None, 1, "small", {})
-    return study.settings() if isinstance(study, Compare) else {}
+    return comparison(task, ("attention",), None, 1, "small", {}).settings()
 
 
 def _described(shelf: str, name: str) -> dict[str, Any]:
     """Return the docstring and settings of one entry of a shelf; for tasks, also the data card."""
-    import inspect
-
     kind: Any = find(shelf, name)
     kind = kind.func if isinstance(kind, functools.partial) else kind  # an imported data set
-    set_by_fields = dataclasses.is_dataclass(kind)
-    documented = kind if set_by_fields else sys.modules[kind.__module__]
-    found = {"is": inspect.getdoc(documented) or ""}
+    has_settings = dataclasses.is_dataclass(kind)
+    found = {"is": inspect.getdoc(kind if has_settings else sys.modules[kind.__module__]) or ""}
     if shelf == "tasks":
         found |= {what: value for what, value in dataclasses.asdict(kind.card).items() if value}
-    return found | {
-        f"setting {each.name}": "" if each.default is dataclasses.MISSING else repr(each.default)
-        for each in (dataclasses.fields(kind) if set_by_fields else ())
-    }
+    for each in dataclasses.fields(kind) if has_settings else ():
+        found[f"setting {each.name}"] = "" if each.default is dataclasses.MISSING else repr(each.default)
+    return found
 
 
 @app.command()
@@ -82,5 +72,5 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
 
     if as_json:
         print_json(dict(collect_env(runs)))
-        return
-    show_facts(collect_env(runs))
+    else:
+        show_facts(collect_env(runs))

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     Outcome = Forecast | ExperimentResults | str
 
 
-PIPED = 240
-"""Width of tables that are written to a pipe or file."""
-ONCE = ("task", "times")
-"""Columns that are printed once above a table if they are the same in all rows."""
-LONG = 3600
-"""Estimated seconds above which a command warns before it starts."""
+MAX_WIDTH = 240  # of tables that are written to a pipe or file
+LONG = 3600  # estimated seconds above which a command warns before it starts
 
 
 def content_of(outcome: "Outcome") -> dict[str, Any]:
@@ -65,20 +61,19 @@ def show(outcome: "Outcome") -> None:
 
 
 def show_forecast(forecast: "Forecast") -> None:
-    """Print the stages to train and their cost."""
-    columns = dict(zip(forecast.headings, zip(*forecast.rows, strict=True), strict=False))
-    same = {heading: cells[0] for heading in ONCE if len(set(cells := columns.get(heading, ()))) == 1}
-    title = ", ".join(["Stages to run", *(f"{heading} {cell}" for heading, cell in same.items())])
+    """Print the stages to train and their cost; a task or number that all stages share is in the title."""
+    cells = dict(zip(forecast.headings, zip(*forecast.rows, strict=True), strict=False))
+    shared = {name: cells.pop(name)[0] for name in ("task", "times") if len(set(cells.get(name, ()))) == 1}
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in (heading for heading in columns if heading not in same):
-        table.add_column(heading, no_wrap=heading != "stages")
-    for row in zip(*(cells for heading, cells in columns.items() if heading not in same), strict=True):
+    for name in cells:
+        table.add_column(name, no_wrap=name != "stages")
+    for row in zip(*cells.values(), strict=True):
         table.add_row(*map(Text, row))
+    title = ", ".join(["Stages to run", *(f"{name} {cell}" for name, cell in shared.items())])
     wide().print(Text(title, style="bold"))
     wide().print(table)
-    say(forecast.total)
-    for note in forecast.notes:
-        say(note)
+    for line in (forecast.total, *forecast.notes):
+        say(line)
 
 
 def say(line: str, style: str = "") -> None:
@@ -97,15 +92,15 @@ def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> N
     """Print a two-column list: a name, in this style, and its value."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, *values in rows:
-        shown = (Text(each) if isinstance(each, str) else each for each in values)
-        table.add_row(Text(what, style) if isinstance(what, str) else what, *shown)
+        name = Text(what, style) if isinstance(what, str) else what
+        table.add_row(name, *(Text(each) if isinstance(each, str) else each for each in values))
     wide().print(table)
 
 
 def wide() -> Console:
-    """Return the console for tables: as wide as the terminal, or ``PIPED`` columns for pipes and files."""
+    """Return the console for tables: as wide as the terminal, or ``MAX_WIDTH`` for pipes and files."""
     console = Console()
-    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=PIPED)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=MAX_WIDTH)
 
 
 def print_json(content: object) -> None:

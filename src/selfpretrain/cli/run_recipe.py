@@ -1,4 +1,4 @@
-"""``spt run`` and ``spt schema``: run one recipe, and the JSON Schema of recipe files."""
+"""``spt run``: run one recipe."""
 
 import json
 from pathlib import Path
@@ -43,22 +43,3 @@ def run_recipe(
         folder = workspace.stage(revived)
     typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))
     typer.echo(f"results: {folder.path}")
-
-
-@app.command()
-def schema(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; default: print it.")
-    ] = None,
-) -> None:
-    """Print the JSON Schema of the recipes that `spt run` reads."""
-    from ..system.files import explain_output_errors
-    from ..training.schema import json_schema
-
-    text = json.dumps(json_schema(), indent=1)
-    if output is None:
-        typer.echo(text)
-    else:
-        with explain_output_errors(output):
-            output.write_text(f"{text}\n", encoding="utf-8")
-        typer.echo(f"schema: {output}")

@@ -1,4 +1,4 @@
-"""``spt runs``: show, verify and clean up a folder of runs."""
+"""``spt runs``: status and cleanup of a folder of runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +9,12 @@ from rich.console import Console
 from .printing import say
 
 Runs = Annotated[Path, typer.Argument(help="Runs folder.", metavar="RUNS")]
-app = typer.Typer(help="Look after folders of runs: status, verification, cleanup.", no_args_is_help=True)
+app = typer.Typer(help="Look after folders of runs: status, cleanup.", no_args_is_help=True)
 
 
 @app.callback()
 def runs() -> None:
-    """Look after folders of runs: status, verification, cleanup."""
+    """Look after folders of runs: status, cleanup."""
 
 
 @app.command()
@@ -34,24 +34,6 @@ def status(folder: Runs) -> None:
         console.print(
             "jobs of Slurm: " + ", ".join(f"{count} {state.lower()}" for state, count in jobs.items())
         )
-
-
-@app.command()
-def verify(folder: Runs) -> None:
-    """Read every file and compare hashes, recipes and scores; exit code 1 if something is wrong."""
-    from ..runner.status import verify
-
-    console = Console()
-    fine = 0
-    wrong = 0
-    for _, found in verify(folder):
-        bad = sum(finding.level == "wrong" for finding in found)
-        fine += not bad
-        wrong += bad
-        for finding in found:
-            say(f"{finding.level}  {finding.said}")
-    console.print(f"{fine} stages, studies and caches are fine, {wrong} files are not")
-    raise typer.Exit(int(wrong > 0))
 
 
 @app.command()

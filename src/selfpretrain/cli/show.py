@@ -1,34 +1,34 @@
-"""``spt show``: trace a reported number to its recipe, code, data and cost."""
+"""``spt show``: trace a reported number to its recipe, code, data and cost, or check files."""
 
 import csv
 import io
+import json
 import math
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..errors import SpecError, StoreError
+from ..system.progress import show_progress
 from .options import DataRoot, Json, Trust
 from .printing import print_json, say, show_facts
 
 if TYPE_CHECKING:
-    from ..report.paper_numbers import PaperNumber
-    from ..runner.provenance import DataSeen, Provenance
+    from ..runner.provenance import Provenance
 
 app = typer.Typer()
 BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 48
-"""Width of a sparkline in characters."""
-SHOWN = 6
-"""Most names shown of a list."""
+MAX_WIDTH = 48  # of a sparkline, in characters
+MAX_NAMES = 6  # in a line
 COLUMNS = ("kind", "step", "epoch", "seconds", "loss", "score", "lr")
+Facts = list[tuple[str, str]]
 
 
 @app.command()
@@ -44,18 +44,25 @@ def show(
     check: Annotated[
         bool,
         typer.Option(
-            "--check/--no-check", help="Hash the training examples again, if the data are available."
+            "--check",
+            help="Compare files with their digests; also for a runs folder, data folder or data set.",
         ),
-    ] = True,
+    ] = False,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Do not hash the training examples again.")
+    ] = False,
     trust: Trust = None,
     data_root: DataRoot = None,
 ) -> None:
     """Trace a printed number: recipe, stages, code, data, cost, and whether training saw val or test.
 
-    For a study, list every cell with the stage behind its score.
+    For a study, list every cell with the stage behind its score. With --check, compare files with their
+    digests and scores with predictions; exit code 1 if something is wrong.
     """
     from ..runner.provenance import locate, trace
 
+    if check:
+        raise typer.Exit(_check(run, runs, as_json))
     try:
         folder = locate(run, runs)
         if (folder / "study.json").is_file():
@@ -63,118 +70,127 @@ def show(
                 raise SpecError(f"{folder} is a study; --curve needs one of its stages")
             _show_cells(folder, as_json)
             return
-        provenance = trace(folder, check and not curve, tuple(trust or ()))
+        provenance = trace(folder, not (no_data or curve), tuple(trust or ()))
     except StoreError as error:  # the path is an argument of this command, so a bad one is a usage error
         raise SpecError(str(error)) from error
     if curve:
-        typer.echo(_csv(provenance), nl=False)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(provenance.curve)
+        typer.echo(text.getvalue(), nl=False)
     elif as_json:
-        print_json(_plain(asdict(provenance)))
+        print_json(json.loads(to_json(provenance, inf_nan_mode="null")))  # JSON has no NaN
     else:
         _show(provenance)
 
 
+def _check(name: str, runs: Path, as_json: bool) -> int:
+    """Print the flaws of a runs folder, stage, study or data set; return the exit code."""
+    from ..runner import status
+
+    with show_progress(as_json):
+        found = list(status.check(name, runs))
+    flaws = [flaw for _, lines in found for flaw in lines]
+    if as_json:
+        print_json({"checked": [what for what, _ in found], "flaws": flaws})
+    else:
+        for flaw in flaws:
+            say(flaw)
+        sound = sum(not lines for _, lines in found)
+        say(f"{sound} of {len(found)} stages, studies and data sets are as they were written")
+    return int(bool(flaws))
+
+
 def _show(provenance: "Provenance") -> None:
+    from ..runner.provenance import recipe_in_words
+
     say(provenance.stage, style="bold")
-    for title, facts in _chapters(provenance):
-        if lines := list(facts):
+    chapters = {"Recipe": list(recipe_in_words(provenance.recipe)), **_stages(provenance)}
+    for title, facts in chapters.items():
+        if facts:
             say(f"\n{title}", style="bold")
-            show_facts(lines, "dim")
+            show_facts(facts, "dim")
     say(f"\nfolder: {provenance.folder}")
     if provenance.unreadable:
         say(f"note: not readable: {', '.join(provenance.unreadable)}", style="yellow")
 
 
-def _chapters(provenance: "Provenance") -> "Iterator[tuple[str, Iterator[tuple[str, str]]]]":
-    from ..runner.provenance import recipe_in_words
-
-    yield "Recipe", recipe_in_words(provenance.recipe)
-    yield "Stages", _chain(provenance)
-    yield "Result", _result(provenance)
-    yield "What training saw", _firewall(provenance)
-    yield "Weights", _weights(provenance)
-    yield "Made with", _environment(provenance)
-    yield "Printed in", _printed(provenance)
-
-
-def _chain(provenance: "Provenance") -> Iterator[tuple[str, str]]:
+def _stages(provenance: "Provenance") -> dict[str, Facts]:
+    """Return what is known of the stages of the chain, by the title of the chapter."""
+    chain, seen = [], []
     for number, link in enumerate(provenance.chain, 1):
-        stage = link.stage or "not among these runs"
-        if link.used_by:
-            others = [name for name in link.used_by if name != provenance.stage]
-            stage += f"; also the start of {_some(others)}" if others else ""
-        yield f"{number} {link.objective}", stage
+        name = f"{number} {link.objective}"
+        others = [other for other in link.used_by if other != provenance.stage]
+        also = f"; also the start of {_some(others)}" if others else ""
+        chain.append((name, f"{link.stage or 'not among these runs'}{also}"))
+        rows = f"{link.rows:,} training examples, {link.sha256[:16]}; " if link.sha256 else ""
+        held = ", ".join(f"{count:,} of {of:,} in {split}" for split, (count, of) in link.shared.items())
+        seen.append(
+            (name, f"{rows}among them {held} ({link.how})" if held else f"{rows}not checked: {link.how}")
+        )
+    if provenance.version:
+        seen.append(("data", f"version {provenance.version}"))
+    if now := provenance.now:
+        changed = now != provenance.result.get("fingerprint", now)
+        today = f"today it would be {now}: data, numerics or a class from outside have changed since"
+        seen.append(("fingerprint", today if changed else f"{now}, as it would be today"))
+    weights = []
+    for kind, names in (provenance.result.get("transfer") or {}).items():
+        if kind in ("moved", "fresh", "unused"):
+            weights.append(
+                (kind, f"{len(names)}" + (f": {_some(names)}" if names and kind != "moved" else ""))
+            )
+    known = provenance.environment
+    made_with = [(name, str(value)) for name, value in known.items() if name not in ("format", "git")]
+    if git := known.get("git"):
+        dirty = ", with changes that are not in it" if git["dirty"] else ""
+        made_with.insert(0, ("commit", f"{git['commit']}{dirty}"))
+    elif known:
+        made_with.insert(0, ("commit", "not known: not run from a repository"))
+    printed = []
+    for cell in provenance.printed:
+        text = (
+            f"{cell.row} | {cell.column} | seed {cell.seed}{'' if cell.reported else ' (a stage before it)'}"
+        )
+        if paper := cell.paper:
+            where = f"{paper.paper}, {paper.table}, {paper.row}, {paper.column}"
+            text += f"; {paper.value}{paper.unit} in {where}"
+        printed.append((cell.study, text))
+    return {
+        "Stages": chain,
+        "Result": list(_result(provenance)),
+        "What training saw": seen,
+        "Weights": weights,
+        "Made with": made_with,
+        "Printed in": printed,
+    }
 
 
 def _result(provenance: "Provenance") -> Iterator[tuple[str, str]]:
     from ..report import format
     from ..system.events import format_duration
 
-    if not provenance.result:
-        yield "state", "not finished"
-    else:
-        result = provenance.result
-        cost = provenance.result["cost"]
+    result = provenance.result
+    if result:
         for split, scores in result["scores"].items():
             yield split, ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         steps = f"{result['steps']:,}, {result['epochs']:.1f} epochs, ended by {result['stopped']}"
         yield "steps", f"{steps}; best on validation at {result['best_step']:,}"
-        flops = format.flops(cost["flops"])
-        time = format_duration(cost["seconds"])
-        yield "cost", f"{flops}, {time}, {cost['parameters']:,} parameters"
+        cost = result["cost"]
+        size = f"{cost['parameters']:,} parameters"
+        yield "cost", f"{format.flops(cost['flops'])}, {format_duration(cost['seconds'])}, {size}"
+    else:
+        yield "state", "not finished"
     for kind, what in (("train", "loss"), ("val", "score")):
         values = [float(line.get(what, math.nan)) for line in provenance.curve if line["kind"] == kind]
         if values := [value for value in values if math.isfinite(value)]:
             yield f"{kind} {what}", f"{sparkline(values)} {values[0]:.3f} to {values[-1]:.3f}"
 
 
-def _firewall(provenance: "Provenance") -> Iterator[tuple[str, str]]:
-    for number, (link, seen) in enumerate(zip(provenance.chain, provenance.seen, strict=True), 1):
-        yield f"{number} {link.objective}", _said(seen)
-    if provenance.version:
-        yield "data", f"version {provenance.version}"
-    if provenance.now:
-        same = provenance.now == provenance.result.get("fingerprint", provenance.now)
-        changed = f"{provenance.now}: data, numerics or a class from outside have changed since"
-        yield (
-            "fingerprint",
-            f"{provenance.now}, as it would be today" if same else f"today it would be {changed}",
-        )
-
-
-def _said(seen: "DataSeen") -> str:
-    rows = f"{seen.rows:,} training examples, {seen.sha256[:16]}; " if seen.sha256 else ""
-    if not seen.shared:
-        return f"{rows}not checked: {seen.how}"
-    held = ", ".join(f"{count:,} of {of:,} in {split}" for split, (count, of) in seen.shared.items())
-    return f"{rows}among them {held} ({seen.how})"
-
-
-def _weights(provenance: "Provenance") -> Iterator[tuple[str, str]]:
-    for kind, names in provenance.moved.items():
-        yield kind, f"{len(names)}" + (f": {_some(names)}" if names and kind != "moved" else "")
-
-
-def _environment(provenance: "Provenance") -> Iterator[tuple[str, str]]:
-    git = provenance.environment.get("git")
-    if git:
-        yield "commit", f"{git['commit']}{', with changes that are not in it' if git['dirty'] else ''}"
-    elif provenance.environment:
-        yield "commit", "not known: not run from a repository"
-    for what, value in provenance.environment.items():
-        if what not in ("format", "git"):
-            yield what, str(value)
-
-
-def _printed(provenance: "Provenance") -> Iterator[tuple[str, str]]:
-    for citation in provenance.printed:
-        behind = "" if citation.reported else " (a stage before it)"
-        paper = f"; {_paper(citation.paper)}" if citation.paper else ""
-        yield citation.study, f"{citation.row} | {citation.column} | seed {citation.seed}{behind}{paper}"
-
-
-def _paper(number: "PaperNumber") -> str:
-    return f"{number.value}{number.unit} in {number.paper}, {number.table}, {number.row}, {number.column}"
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _show_cells(folder: Path, as_json: bool) -> None:
@@ -198,34 +214,11 @@ def _show_cells(folder: Path, as_json: bool) -> None:
     say("next: spt show STAGE")
 
 
-def sparkline(values: list[float], width: int = WIDTH) -> str:
+def sparkline(values: list[float], width: int = MAX_WIDTH) -> str:
     """Return a curve as one line of block characters; values that share a column are averaged."""
     count = min(width, len(values))
     edges = [len(values) * i // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
     low = min(means)
-    high = max(means)
-    span = (high - low) or 1.0
+    span = (max(means) - low) or 1.0
     return "".join(BARS[min(len(BARS) - 1, int((mean - low) / span * len(BARS)))] for mean in means)
-
-
-def _csv(provenance: "Provenance") -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(provenance.curve)
-    return out.getvalue()
-
-
-def _plain(value: Any) -> Any:
-    """Replace non-finite numbers by None, as JSON has none."""
-    if isinstance(value, dict):
-        return {key: _plain(inside) for key, inside in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inside) for inside in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _some(names: Any) -> str:
-    names = list(names)
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

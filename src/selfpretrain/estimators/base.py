@@ -22,7 +22,7 @@ from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
 from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
-from ..studies.compare import Compare
+from ..studies.compare import Comparison
 from ..studies.recipes.defaults import small_arms
 from ..tasks.base import Task, load_task
 from ..training import evaluate
@@ -126,7 +126,7 @@ class SequenceEstimator(TaskFitting):
         workspace = self._workspace()
         if self.runs is None:
             workspace = replace(workspace, runs=Path(_scratch_folder().name))
-        return run_request(Request(Compare(task, (arms,), most), looks=looks), workspace)
+        return run_request(Request(Comparison((task,), ((arms,),), most), looks=looks), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.

@@ -1,6 +1,6 @@
-"""Numbers printed in papers, looked up by table, row and column.
+"""Numbers that papers report, looked up by table, row and column.
 
-A paper is a CSV file in ``studies/printed/``: lines in the order of the paper, values as printed. Rows and
+A paper is a CSV file in ``studies/reported/``: lines in the order of the paper, values as there. Rows and
 columns have the paper's names, without references and footnote marks.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ..errors import UnknownName
+from ..errors import UnknownName, nearest
 
-FOLDER = Path(__file__).parents[1] / "studies" / "printed"
+FOLDER = Path(__file__).parents[1] / "studies" / "reported"
 PAPERS = {
     "amos2024": "Amos et al. (2024)",
     "coser2025": "Coser & Orvieto (2025)",
@@ -46,16 +46,14 @@ class PaperNumber:
 
 
 @functools.cache
-def published(paper: str) -> Mapping[Where, PaperNumber]:
+def reported(paper: str) -> Mapping[Where, PaperNumber]:
     """Return all numbers of a paper by (table, row, column), in the order of the paper.
 
     Raises:
         UnknownName: if there is no file of that paper.
     """
-    from ..errors import nearest
-
     if paper not in PAPERS:
-        raise UnknownName(f"no printed numbers of {paper!r}{nearest(paper, PAPERS)}")
+        raise UnknownName(f"no reported numbers of {paper!r}{nearest(paper, PAPERS)}")
     with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
     places = [(line["table"], line["row"], line["column"]) for line in lines]
@@ -73,12 +71,10 @@ def look_up(paper: str, place: Where) -> PaperNumber:
     Raises:
         UnknownName: if the paper, its table, row or column does not exist; the message suggests the nearest.
     """
-    from ..errors import nearest
-
-    known = list(published(paper))
+    known = list(reported(paper))
     for i, kind in enumerate(("table", "row", "column")):
         names = dict.fromkeys(each[i] for each in known if each[:i] == place[:i])
         if place[i] not in names:
             where = ", ".join([PAPERS[paper], *place[:i]])
             raise UnknownName(f"{where}: there is no {kind} {place[i]!r}{nearest(place[i], names)}")
-    return published(paper)[place]
+    return reported(paper)[place]

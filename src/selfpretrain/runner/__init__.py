@@ -1,1 +1,1 @@
-"""Runs many recipes, each stage once: planning, job queue, executors, results on disk, provenance."""
+"""Runs many recipes, each stage once: planning, a queue, executors, results on disk, provenance."""

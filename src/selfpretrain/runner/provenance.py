@@ -5,22 +5,21 @@ again, if the data are available, and compared with those of the val and test sp
 words from their JSON; the classes that it names need not be importable.
 """
 
-import difflib
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..config import from_dict
 from ..data.spec import SPLITS
-from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName
-from ..registry import name_of
-from ..report.integrity import MEND
-from ..report.manifest import CellRecord, ExperimentRecord
+from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName, join_names, nearest
+from ..registry import SHELVES, module_of, name_of
+from ..report.integrity import read_log
+from ..report.manifest import ExperimentRecord
 from ..report.paper_numbers import PaperNumber, look_up
-from ..report.results import read_record
-from ..system.files import Json, damaged_message, read_json
+from ..report.results import parsed, read_record
+from ..report.stage_results import StageResult
+from ..system.files import Json, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data
 from .experiment_dir import example_hashes
@@ -28,63 +27,33 @@ from .run_dir import RunDir
 from .stage import examples_digest
 
 T = TypeVar("T")
-HELD_OUT = ("val", "test")
-"""Splits that training must not see."""
-MAX_NAMES = 10
-"""Maximum number of names in an error message."""
-Fields = dict[str, Any]
-"""Required fields of a file by name: a type, several types, or the fields of a nested object."""
-RECIPE: Fields = {"task": dict, "model": dict, "stages": list, "seed": int}
-RESULT: Fields = {
-    "fingerprint": str, "recipe": RECIPE, "objective": str, "steps": int, "epochs": (int, float),
-    "best_step": int, "stopped": str, "cost": dict, "scores": dict, "data": dict,
-}  # fmt: skip
-Plain = dict[str, Any]
-OWN_LINES = ("objective", "budget", "optim", "transfer")
-"""Fields of a stage that are described separately."""
+HELD_OUT = ("val", "test")  # splits that training must not see
+MAX_NAMES = 10  # in an error message
 
 
 @dataclass(frozen=True)
-class RunIndex:
-    """The results and experiments of a runs folder, as far as they are readable."""
+class RecipeFields:
+    """Fields of a stored recipe."""
 
-    results: dict[str, Json]  # results of finished stages, by name
-    experiments: dict[str, ExperimentRecord]  # by the name of their folder
-    unreadable: tuple[str, ...]
-
-    @classmethod
-    def of(cls, runs: Path) -> "RunIndex":
-        """Read all results and experiments; damaged ones are listed in ``unreadable``."""
-        bad: list[str] = []
-        stages = _read_all(_result_files(runs), lambda path: _read_checked(path, RESULT), bad)
-        records = _read_all(runs.glob("*/study.json"), lambda path: read_record(path.parent), bad)
-        return cls(stages, records, tuple(bad))
-
-    def cells(self) -> Iterator[tuple[str, str, CellRecord]]:
-        """Yield every cell with its experiment's folder and the paper that it is compared with."""
-        for folder, record in self.experiments.items():
-            for task in record.tasks:
-                yield from ((folder, record.paper, cell) for cell in task.cells)
+    task: Json
+    model: Json
+    stages: list[Json]
+    seed: int
 
 
 @dataclass(frozen=True)
 class ChainLink:
-    """One stage of the chain that led to a number."""
+    """One stage of the chain that led to a number, and what it was trained on."""
 
     stage: str  # its name; several if equal recipes were run on different data; "" if not found
     objective: str
     used_by: tuple[str, ...]  # stages that start from it
-
-
-@dataclass(frozen=True)
-class DataSeen:
-    """The training data of a stage, and how many val and test examples were among them."""
-
-    stage: str
-    rows: int
-    sha256: str  # of the sorted hashes of these examples
-    shared: dict[str, tuple[int, int]]  # by split: (examples seen, all examples); empty if unknown
-    how: str  # how this was checked, or why it could not be
+    rows: int = 0  # training examples
+    sha256: str = ""  # of the sorted hashes of these examples
+    shared: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # by split: (examples seen, all examples)
+    how: str = "there is no result of it"  # how this was checked, or why it could not be
 
 
 @dataclass(frozen=True)
@@ -95,6 +64,7 @@ class Citation:
     row: str
     column: str
     seed: int
+    stages: tuple[str, ...]  # of the cell, in order
     reported: bool  # whether the cell shows this stage's score, not that of a later stage
     paper: PaperNumber | None  # the paper's number for this cell
 
@@ -111,16 +81,9 @@ class Provenance:
     result: Json  # without its recipe; empty if it has not finished
     now: str  # fingerprint of this recipe with today's code and data; "" if unknown
     version: str  # version of the available data; "" if unknown
-    seen: tuple[DataSeen, ...]  # one per stage of the chain
     curve: tuple[Json, ...]  # the lines of its log
     printed: tuple[Citation, ...]
     unreadable: tuple[str, ...]  # other folders that are damaged, or of another format
-
-    @property
-    def moved(self) -> dict[str, list[str]]:
-        """Names of the weights that were moved from the stage before, freshly initialized, or unused."""
-        transfer = self.result.get("transfer") or {}
-        return {kind: transfer[kind] for kind in ("moved", "fresh", "unused") if kind in transfer}
 
 
 def locate(run: str, runs: Path) -> Path:
@@ -140,20 +103,24 @@ def locate(run: str, runs: Path) -> Path:
     if len(matches) == 1:
         return known[matches[0]]
     if matches:
-        shown = ", ".join(matches[:MAX_NAMES]) + (" ..." if len(matches) > MAX_NAMES else "")
+        shown = join_names(matches, MAX_NAMES)
         raise SpecError(f"{run!r} fits {len(matches)} stages and studies, say more of one: {shown}")
     if not known:
         raise UnknownName(f"no stage and no study in {runs}; give the folder of runs with --runs")
-    close = difflib.get_close_matches(run, [*known, *(name.rpartition("-")[2] for name in known)], n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = nearest(run, [*known, *(name.rpartition("-")[2] for name in known)])
     raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{hint}")
 
 
-def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
+def _is_run(path: Path) -> bool:
+    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json"))
+
+
+def trace(folder: Path, rehash: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
     """Collect the provenance of a stage.
 
     Args:
-        check: whether to hash the examples again, if the data are available.
+        folder: of the stage.
+        rehash: whether to hash the training examples again, if the data are available.
         trusted: other packages whose specs may be loaded for that.
 
     Raises:
@@ -161,194 +128,141 @@ def trace(folder: Path, check: bool = True, trusted: tuple[str, ...] = ()) -> Pr
         ForeignRun: if they were written in another format.
     """
     folder = folder.resolve()
-    name = folder.name
     runs = folder.parent.parent
-    result = _read_checked(folder / "result.json", RESULT) if (folder / "result.json").exists() else {}
-    recipe = result.pop("recipe", None) or _read_checked(folder / "recipe.json", RECIPE)
+    result = _read_result(folder / "result.json") if (folder / "result.json").exists() else {}
+    recipe = result.pop("recipe", None) or read_json(folder / "recipe.json")
     recipe.pop("format", None)
-    index = RunIndex.of(runs)
-    chain = tuple(_chain(name, recipe, index))
-    data = _load_data(recipe, trusted) if check else _Data(None, "the data were not asked")
+    parsed(RecipeFields, recipe, folder / "recipe.json")
+    unreadable: list[str] = []
+    # Attempts in progress have no result that counts.
+    finished = (path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt)
+    results = _read_all(finished, _read_result, unreadable)
+    studies = _read_all(runs.glob("*/study.json"), lambda path: read_record(path.parent), unreadable)
+    printed = tuple(_citations(folder.name, studies))
+    data = _revive(recipe, trusted) if rehash else "the data were not read"
     environment = folder / "environment.json"
     return Provenance(
-        stage=name,
+        stage=folder.name,
         folder=str(folder),
         recipe=recipe,
-        chain=chain,
+        chain=tuple(_chain(folder, recipe, results, printed, data)),
         environment=read_json(environment) if environment.exists() else {},
         result=result,
-        now=fingerprint(data.recipe) if data.recipe else "",
-        version=data.recipe.task_of(data.recipe.last).version() if data.recipe else "",
-        seen=tuple(_data_seen(link.stage, data.upto(i), index, runs) for i, link in enumerate(chain)),
-        curve=tuple(_curve(folder / "log.jsonl")),
-        printed=tuple(_citations(name, index)),
-        unreadable=index.unreadable,
+        now=fingerprint(data) if isinstance(data, Recipe) else "",
+        version=data.task_of(data.last).version() if isinstance(data, Recipe) else "",
+        curve=tuple(
+            line for line in read_log(folder / "log.jsonl", {}) if line.get("kind") in ("train", "val")
+        ),
+        printed=printed,
+        unreadable=tuple(unreadable),
     )
 
 
-def _is_run(path: Path) -> bool:
-    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json"))
-
-
-def _result_files(runs: Path) -> list[Path]:
-    return [path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt]
-
-
-def _read_all(paths: Iterable[Path], read: Callable[[Path], T], bad: list[str]) -> dict[str, T]:
-    read_files = {}
-    for path in sorted(paths):
-        try:
-            read_files[path.parent.name] = read(path)
-        except StoreError:
-            bad.append(path.parent.name)
-    return read_files
-
-
-def _read_checked(path: Path, fields: Fields) -> Json:
+def _read_result(path: Path) -> Json:
     content = read_json(path)
-    if missing := _missing_field(content, fields):
-        raise StoreError(damaged_message(path, f"no {missing} in it", MEND.format("result.json")))
+    parsed(StageResult, content | {"folder": path.parent}, path)
+    parsed(RecipeFields, content.get("recipe") or {}, path)
     return content
 
 
-def _missing_field(content: Json, fields: Fields) -> str:
-    """Return the first field that is missing or of the wrong type; "" if none is."""
-    for name, kind in fields.items():
-        is_nested = isinstance(kind, dict)
-        if not isinstance(content.get(name), dict if is_nested else kind):
-            return name
-        if is_nested and (missing := _missing_field(content[name], kind)):
-            return f"{name}.{missing}"
-    return ""
+def _read_all(paths: Iterable[Path], read: Callable[[Path], T], unreadable: list[str]) -> dict[str, T]:
+    """Return the content of files by the names of their folders; add folders of damaged ones to a list."""
+    found = {}
+    for path in sorted(paths):
+        try:
+            found[path.parent.name] = read(path)
+        except StoreError:
+            unreadable.append(path.parent.name)
+    return found
 
 
-def _is_prefix(recipe: Json, prefix: Json) -> bool:
-    """Return whether a recipe starts with all stages of another, and is equal to it otherwise."""
-    shorter = recipe | {"stages": recipe["stages"][: len(prefix["stages"])]}
-    return shorter == prefix
-
-
-def _chain(name: str, recipe: Json, index: RunIndex) -> Iterator[ChainLink]:
-    cells = [stages for _, _, cell in index.cells() if name in (stages := _stage_names(cell))]
-    recipes = {other: result["recipe"] for other, result in index.results.items()}
-    for i, stage in enumerate(recipe["stages"]):
-        prefix = recipe | {"stages": recipe["stages"][: i + 1]}
-        equal = [other for other in recipes if recipes[other] == prefix]
-        # Equal recipes may have been run on different data; a study says which one it refers to.
-        earlier = sorted({stages[i] for stages in cells}) or equal
-        names = [name] if i + 1 == len(recipe["stages"]) else earlier
-        used_by = (name for name, other in recipes.items() if name not in equal and _is_prefix(other, prefix))
-        yield ChainLink(" or ".join(names), short_name(stage["objective"]), tuple(used_by))
-
-
-def _stage_names(cell: CellRecord) -> list[str]:
-    return [Path(path).name for path in cell.stages]
-
-
-def _citations(name: str, index: RunIndex) -> Iterator[Citation]:
-    for folder, paper, cell in index.cells():
-        if name in (stages := _stage_names(cell)):
-            number = look_up(paper, astuple(cell.printed)) if cell.printed else None
-            yield Citation(folder, cell.row, cell.column, cell.seed, stages[-1] == name, number)
-
-
-@dataclass(frozen=True)
-class _Data:
-    """A recipe whose data are available, or the reason why they are not."""
-
-    recipe: Recipe | None
-    why: str = ""
-
-    def upto(self, i: int) -> "_Data":
-        return _Data(self.recipe.upto(i) if self.recipe else None, self.why)
-
-
-def _load_data(plain: Json, trusted: tuple[str, ...]) -> _Data:
+def _revive(recipe: Json, trusted: tuple[str, ...]) -> Recipe | str:
+    """Return a recipe whose data are available, or the reason why they are not."""
     try:
-        recipe = from_dict(plain, trusted)
-        if not isinstance(recipe, Recipe):
-            return _Data(None, "what it keeps as its recipe is none")
-        tasks = [recipe.task, *(recipe.task_of(stage) for stage in recipe.stages)]
-        for task in tasks:
+        revived = from_dict(recipe, trusted)
+        if not isinstance(revived, Recipe):
+            return "its recipe is of another kind"
+        for task in [revived.task, *map(revived.task_of, revived.stages)]:
             if isinstance(task, Prepared) and not task.made_up and not task.folder.exists():
-                advice = f"`spt data make {name_of(task)}` prepares them"
-                return _Data(None, f"the data are not available; {advice}")
+                return f"the data are not available; `spt data make {name_of(task)}` prepares them"
             task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:
-        return _Data(None, str(error))
-    return _Data(recipe)
+        return str(error)
+    return revived
 
 
-def _data_seen(stage: str, data: _Data, index: RunIndex, runs: Path) -> DataSeen:
-    if stage not in index.results:
-        return DataSeen(stage, 0, "", {}, "there is no result of it")
-    trained_on = index.results[stage]["data"]
-    rows = int(trained_on.get("rows", 0))
-    digest = str(trained_on.get("sha256", ""))
+def _citations(stage: str, studies: dict[str, ExperimentRecord]) -> Iterator[Citation]:
+    for folder, record in studies.items():
+        for cell in (cell for task in record.tasks for cell in task.cells):
+            names = tuple(Path(path).name for path in cell.stages)
+            if stage in names:
+                paper = look_up(record.paper, astuple(cell.printed)) if cell.printed else None
+                reported = names[-1] == stage
+                yield Citation(folder, cell.row, cell.column, cell.seed, names, reported, paper)
+
+
+def _chain(
+    folder: Path, recipe: Json, results: dict[str, Json], printed: Sequence[Citation], data: Recipe | str
+) -> Iterator[ChainLink]:
+    """Yield the stages of a recipe; ``data`` is the recipe with its data, or why they are not available."""
+    runs = folder.parent.parent
+    for i, stage in enumerate(recipe["stages"], 1):
+        prefix = recipe | {"stages": recipe["stages"][:i]}
+        recipes = {name: result["recipe"] for name, result in results.items()}
+        same_start = [n for n, it in recipes.items() if it | {"stages": it["stages"][:i]} == prefix]
+        equal = [n for n in same_start if len(recipes[n]["stages"]) == i]
+        # Equal recipes may have been run on different data; a study says which one it refers to.
+        earlier = sorted({cell.stages[i - 1] for cell in printed}) or equal
+        name = folder.name if i == len(recipe["stages"]) else " or ".join(earlier)
+        link = ChainLink(name, short_name(stage["objective"]), tuple(n for n in same_start if n not in equal))
+        if name in results:
+            seen = results[name].get("data", {})
+            digest = str(seen.get("sha256", ""))
+            shared, how = _held_out(digest, runs, data if isinstance(data, str) else data.upto(i - 1))
+            link = replace(link, rows=int(seen.get("rows", 0)), sha256=digest, shared=shared, how=how)
+        yield link
+
+
+def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tuple[int, int]], str]:
+    """Count the held-out examples among the training examples with this digest, and say how that was checked.
+
+    Their hashes are computed from the data, or else read from a manifest that an experiment has left.
+    """
     task, manifest = _manifest(digest, runs)
-    train, how = _training_hashes(data, digest)
-    if not train and manifest and examples_digest(manifest["train"]) == digest:
-        train = set(manifest["train"])
-        how = f"by the manifest of {task}; {how}"
-    if train and not manifest and data.recipe:
-        manifest = {str(split): hashes for split, hashes in example_hashes(data.recipe.task).items()}
-    shared = {}
-    for split in HELD_OUT if train else ():
-        shared[split] = (sum(each in train for each in manifest[split]), len(manifest[split]))
-    return DataSeen(stage, rows, digest, shared, how)
-
-
-def _training_hashes(data: _Data, digest: str) -> tuple[set[str], str]:
-    """Return the hashes of the training examples if they have this digest, and how that was checked."""
-    hashes = training_data(data.recipe).digests() if data.recipe else []
-    if not hashes:
-        return set(), data.why
-    if examples_digest(hashes) != digest:
-        return set(), "the data found here are not those it was trained on"
-    return set(hashes), "hashed again from the data"
+    train = [] if isinstance(data, str) else training_data(data).digests()
+    how = data if isinstance(data, str) else "hashed again from the data"
+    if examples_digest(train) != digest:
+        how = "the data found here are not those it was trained on" if train else how
+        train = manifest.get("train", [])
+        how = f"by the manifest of {task}; {how}" if train else how
+    elif not manifest and isinstance(data, Recipe):
+        manifest = {str(split): hashes for split, hashes in example_hashes(data.task).items()}
+    known = set(train)
+    return {s: (sum(one in known for one in manifest[s]), len(manifest[s])) for s in HELD_OUT if train}, how
 
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
     """Return the task name and example hashes of all splits for the training data with this digest."""
     for path in sorted([*runs.glob("manifests/*.json"), *runs.glob("*/manifest.json")]):
         content = read_json(path)
-        if (
-            all(isinstance(content.get(split), list) for split in SPLITS)
-            and examples_digest(content["train"]) == digest
-        ):
+        complete = all(isinstance(content.get(split), list) for split in SPLITS)
+        if complete and examples_digest(content["train"]) == digest:
             return path.stem, content
     return "", {}
 
 
-def _curve(path: Path) -> Iterator[Json]:
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            entry = json.loads(line)
-        except ValueError:  # cut off when the process was killed; the step is logged again on resume
-            continue
-        if isinstance(entry, dict) and entry.get("kind") in ("train", "val"):
-            yield entry
-
-
-def recipe_in_words(plain: Plain) -> Iterator[tuple[str, str]]:
+def recipe_in_words(plain: Json) -> Iterator[tuple[str, str]]:
     """Yield (part, description) for the task, the model, every stage and the seed."""
     yield "task", describe(plain["task"])
-    model = plain["model"]
-    yield "model", f"{describe(model.get('mixer', {}))}; {_joined(_settings_in_words(model, 'mixer'))}"
+    yield "model", _settings(plain["model"])
     for number, stage in enumerate(plain["stages"], 1):
-        lines = [f"{describe(stage.get('objective', {}))} for {_budget_in_words(stage.get('budget', {}))}"]
-        lines += [
-            _joined(_settings_in_words(stage, *OWN_LINES)),
-            _joined(_settings_in_words(stage.get("optim", {}))),
-        ]
-        if number > 1:
-            lines.append(f"takes over {_joined(_settings_in_words(stage.get('transfer', {})))}")
-        yield f"stage {number}", "; ".join(filter(None, lines))
+        # The first stage starts from random weights.
+        yield f"stage {number}", _settings({k: v for k, v in stage.items() if k != "transfer" or number > 1})
     yield "seed", str(plain["seed"])
 
 
-def short_name(plain: Plain) -> str:
-    """Return the short name of a spec: its module name if it is one of ours, else its class name.
+def short_name(plain: Json) -> str:
+    """Return the short name of a spec: its module name if it is on a shelf of ours, else its class name.
 
     A network of the user has the name of the callable that makes it, a model of transformers its own.
     """
@@ -357,26 +271,28 @@ def short_name(plain: Plain) -> str:
     if "config" in plain:
         return str(plain.get("name", ""))
     module, _, kind = str(plain.get("is", "")).partition(":")
-    parts = module.split(".")
-    ours = parts[0] == __package__.partition(".")[0] and len(parts) == 3
-    return parts[2].replace("_", "-") if ours else kind.lower()
+    package, _, file = module.rpartition(".")
+    return file.replace("_", "-") if package in map(module_of, SHELVES) else kind.lower()
 
 
-def describe(plain: Plain) -> str:
+def describe(plain: Json) -> str:
     """Return a spec with its settings, e.g. ``attention (heads 4)``."""
-    settings = _joined(
-        _settings_in_words(plain, "config", "name") if "config" in plain else _settings_in_words(plain)
-    )
+    apart = ("config", "name") if "config" in plain else ()
+    settings = _settings({name: value for name, value in plain.items() if name not in apart})
     return f"{short_name(plain)} ({settings})" if settings else short_name(plain)
 
 
-def _settings_in_words(plain: Plain, *apart: str) -> Iterator[str]:
-    """Yield settings in words; None, empty and False values are left out."""
+def _settings(plain: Json) -> str:
+    """Return settings in words; None, empty and False values are left out."""
+    words = []
     for name, value in plain.items():
-        nothing = value is None or value is False or value in ([], {}, "")
-        if name != "is" and name not in apart and not nothing:
-            word = {"lr": "learning rate"}.get(name, name.replace("_", " "))
-            yield word if value is True else f"{word} {_in_words(value)}"
+        if name == "is" or value is None or value is False or value in ([], {}, ""):
+            continue
+        word = {"lr": "learning rate"}.get(name, name.replace("_", " "))
+        text = "" if value is True else _in_words(value)
+        # A budget is described as "budget (steps 6)", not as "budget budget (steps 6)".
+        words.append(text if text.startswith(f"{word} (") else f"{word} {text}".rstrip())
+    return ", ".join(words)
 
 
 def _in_words(value: Any) -> str:
@@ -385,14 +301,3 @@ def _in_words(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(_in_words, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _budget_in_words(plain: Plain) -> str:
-    return (
-        " or ".join(f"{_in_words(n)} {unit}" for unit, n in plain.items() if unit != "is" and n)
-        or "no budget"
-    )
-
-
-def _joined(words: Iterator[str]) -> str:
-    return ", ".join(words)

@@ -1,4 +1,4 @@
-"""State of a runs folder: its stages, those that no study refers to, and whether every file is intact."""
+"""State of a runs folder: its stages, those that no study refers to, and whether their files are intact."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -6,20 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
-from ..report import page, results
-from ..report.integrity import MEND
-from ..report.page import DIGESTS
-from ..report.render import csv_long
+from ..data.store import open_dataset, stored_datasets
+from ..errors import SelfPretrainError, StoreError, Taken
+from ..report import results
+from ..report.manifest import ExperimentRecord
 from ..report.results import read_record
-from ..system.files import LEFTOVER, explain_errors, lock_holder, read_json
-from .run_dir import CHECKPOINT, ERROR, WEIGHTS, RunDir
+from ..system.files import lock_holder
+from .provenance import locate
+from .run_dir import CHECKPOINT, ERROR, RESULT, WEIGHTS, RunDir
 
 STATES = ("done", "running", "stopped", "failed", "waiting")
-State = Literal["done", "running", "stopped", "failed", "waiting"]
-Level = Literal["wrong", "note"]
-CACHES = ("costs.json", "time-limits.json", "baselines/*.json", "manifests/*.json")
-"""Files that are recomputed automatically."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +23,8 @@ class StageStatus:
     """State of one stage."""
 
     stage: str
-    state: State
-    detail: str  # which process runs it, where it resumes, or why it failed
+    state: Literal["done", "running", "stopped", "failed", "waiting"]
+    detail: str = ""  # which process runs it, where it resumes, or why it failed
 
 
 def statuses(runs: Path) -> list[StageStatus]:
@@ -37,16 +33,18 @@ def statuses(runs: Path) -> list[StageStatus]:
     Raises:
         StoreError: if there is no such folder, or a study cannot be read.
     """
-    _check_folder(runs)
-    begun = {RunDir(path).name for path in (runs / "stages").glob("*")}
+    begun = {stage.name for stage in _stages(runs)}
     return [_status(RunDir(runs / "stages" / name)) for name in sorted(referenced_stages(runs) | begun)]
 
 
 def referenced_stages(runs: Path) -> set[str]:
     """Return the names of the stages that the studies in a runs folder refer to."""
     records = [read_record(path.parent) for path in runs.glob("*/study.json")]
-    cells = (cell for record in records for task in record.tasks for cell in task.cells)
-    return {stage.rpartition("/")[2] for cell in cells for stage in cell.stages}
+    return {Path(stage).name for record in records for stage in _stage_paths(record)}
+
+
+def _stage_paths(record: ExperimentRecord) -> set[str]:
+    return {stage for task in record.tasks for cell in task.cells for stage in cell.stages}
 
 
 def unused_stages(runs: Path) -> list[tuple[RunDir, int]]:
@@ -55,16 +53,17 @@ def unused_stages(runs: Path) -> list[tuple[RunDir, int]]:
     Raises:
         StoreError: if there is no such folder, or a study cannot be read, so that its stages are unknown.
     """
-    _check_folder(runs)
+    stages = _stages(runs)
     referenced = referenced_stages(runs)
-    stages = (RunDir(path) for path in sorted((runs / "stages").glob("*")))
-    unreferenced = (stage for stage in stages if stage.name not in referenced and not stage.stage.is_running)
-    return [(stage, sum(path.stat().st_size for path in stage.path.iterdir())) for stage in unreferenced]
+    unused = (stage for stage in stages if stage.name not in referenced and not stage.stage.is_running)
+    return [(stage, sum(path.stat().st_size for path in stage.path.iterdir())) for stage in unused]
 
 
-def _check_folder(runs: Path) -> None:
+def _stages(runs: Path) -> list[RunDir]:
+    """Return the stages in a runs folder, and the attempts at them."""
     if not runs.is_dir():
         raise StoreError(f"there is no directory {runs}; give a directory of runs")
+    return [RunDir(path) for path in sorted((runs / "stages").glob("*"))]
 
 
 def delete(stages: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]:
@@ -79,106 +78,74 @@ def delete(stages: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]
 
 
 def _status(stage: RunDir) -> StageStatus:
-    if stage.finished and not stage.is_running:
-        return StageStatus(stage.name, "done", "")
     if stage.is_running:
         return StageStatus(stage.name, "running", lock_holder(stage.lock) if stage.lock.exists() else "")
-    attempts = stage.attempts
-    if not attempts:
-        return StageStatus(stage.name, "waiting", "")
-    if attempts[0].has(ERROR):
-        lines = (attempts[0].path / ERROR).read_text(encoding="utf-8").strip().splitlines()
+    if stage.finished:
+        return StageStatus(stage.name, "done")
+    if not stage.attempts:
+        return StageStatus(stage.name, "waiting")
+    attempt = stage.attempts[0]
+    if attempt.has(ERROR):
+        lines = (attempt.path / ERROR).read_text(encoding="utf-8").strip().splitlines()
         return StageStatus(stage.name, "failed", lines[-1] if lines else "")
-    detail = "resumes from its checkpoint" if attempts[0].has(CHECKPOINT) else "starts again"
+    detail = "resumes from its checkpoint" if attempt.has(CHECKPOINT) else "starts again"
     return StageStatus(stage.name, "stopped", detail)
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """A problem with a file in a runs folder."""
+def check(name: str, runs: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the studies, stages or data sets that a name stands for, with their flaws in one line each.
 
-    level: Level
-    said: str  # which file, what is wrong with it, and how to repair it
+    Files of a finished stage are compared with the digests in its result, its recipe with its fingerprint,
+    its score with its predictions. The plan of a study is read. Files of a data set are hashed.
 
-
-def verify(runs: Path) -> Iterator[tuple[str, list[Flaw]]]:
-    """Yield every stage, experiment and cache of a runs folder with its problems; nothing is changed.
+    Args:
+        name: a runs folder, a data folder, the name of a data set, or a stage or study as for ``locate``.
+        runs: folder of runs in which names are looked up.
 
     Raises:
-        StoreError: if there is no such folder, or no stage and no study in it.
+        SpecError: if several stages or studies match.
+        UnknownName: if nothing matches.
     """
-    stages = sorted(path for path in runs.glob("stages/*") if path.is_dir())
-    experiments = sorted({path.parent for path in runs.glob("*/study.json")})
-    if not stages and not experiments:
-        raise StoreError(f"there are no stages and no studies in {runs}; give a folder of runs")
-    sound = True
-    for path in stages:
-        flaws = list(_check_stage(RunDir(path)))
-        sound = sound and all(flaw.level == "note" for flaw in flaws)
-        yield path.name, flaws
-    for path in experiments:
-        yield path.name, list(_check_experiment(path, sound))
-    caches = [path for pattern in CACHES for path in sorted(runs.glob(pattern))]
-    yield "caches", [flaws for path in caches for flaws in _check(partial(read_json, path), " made again")]
-
-
-def _check_stage(folder: RunDir) -> Iterator[Flaw]:
-    for path in folder.path.iterdir():
-        if LEFTOVER.fullmatch(path.name):
-            yield Flaw("note", f"{path} was left by a killed process; it goes when the stage is next run")
-    if folder.has(CHECKPOINT):
-        yield from _check(lambda: folder.load(CHECKPOINT))
-    if folder.is_attempt or not folder.finished:
-        yield Flaw("note", f"{folder.path} is unfinished; the command that started it resumes it")
+    folder = Path(name)
+    if (folder / "stages").is_dir():
+        for study in sorted(path.parent for path in folder.glob("*/study.json")):
+            yield study.name, _flaws(partial(read_record, study))
+        stages = _stages(folder)
+    elif datasets := _datasets(folder):
+        for dataset in datasets:
+            yield dataset.name, _flaws(partial(open_dataset, dataset, rehash=True))
         return
+    elif ((found := locate(name, runs)) / "study.json").is_file():
+        flaws = _flaws(partial(read_record, found))
+        yield found.name, flaws
+        paths = set() if flaws else _stage_paths(read_record(found))
+        stages = [RunDir(found.resolve().parent / path) for path in sorted(paths)]
+    else:
+        stages = [RunDir(found)]
+    for stage in stages:
+        if stage.finished and not stage.is_attempt:
+            yield stage.name, _flaws_of_stage(stage)
+
+
+def _datasets(folder: Path) -> list[Path]:
+    """Return the data sets in a folder, or else those of this name in the data folders."""
+    found = [meta.parent for depth in ("", "*/", "*/*/") for meta in sorted(folder.glob(f"{depth}meta.json"))]
+    return [path for path in found if "." not in path.name] or stored_datasets(str(folder))
+
+
+def _flaws_of_stage(stage: RunDir) -> list[str]:
     try:
-        _, wrong = results.examined(folder.path)
+        _, flaws = results.examined(stage.path)
     except StoreError as error:
-        yield _flaw(error)
-        return
-    yield from map(_flaw, wrong)
-    if folder.has(WEIGHTS):
-        yield from _check(lambda: folder.load(WEIGHTS, folder.read("result.json").get("weights", "")))
-    elif not folder.has("restored.json"):
-        yield Flaw("note", f"{folder.path / WEIGHTS} is gone; it is trained again if a stage needs it")
+        return [str(error)]
+    weights = partial(stage.load, WEIGHTS, stage.read(RESULT).get("weights", ""))
+    # Restored results have no weights; others may be deleted to save space.
+    return [*map(str, flaws), *(_flaws(weights) if stage.has(WEIGHTS) else [])]
 
 
-def _check_experiment(folder: Path, sound: bool) -> Iterator[Flaw]:
-    """Yield the problems of an experiment; its table can be checked only if all stages are sound."""
-    wrong = [*_check(lambda: results.read_record(folder))]
-    for path in sorted(folder.glob("measures-*.json")):
-        wrong += _check(partial(read_json, path, advice=MEND.format(path.name)))
-    if sound and not wrong:
-        wrong = [*_check(lambda: _check_table(folder))]
-    yield from wrong or _check_pages(folder)
-
-
-def _check_table(folder: Path) -> None:
-    """Compare ``results.csv`` with the results of the stages."""
-    path = folder / "results.csv"
-    experiment = results.read(folder)
-    if experiment.missing or not path.exists():  # written once the experiment is complete
-        return
-    with explain_errors(path, "read"):
-        content = path.read_bytes()
-    if content != csv_long.document(experiment).encode():
-        raise StoreError(f"{path} is not what its stages give; spt report {folder} makes it again")
-
-
-def _check_pages(folder: Path) -> Iterator[Flaw]:
-    """Yield the pages that differ from what was written; folders of earlier versions have no hashes."""
-    if (folder / DIGESTS).exists():
-        yield from map(_flaw, page.altered(folder))
-
-
-def _check(check: Callable[[], object], remedy: str = "") -> Iterator[Flaw]:
-    """Yield a problem if ``check`` fails; only a note if ``remedy`` says that the file is recomputed."""
+def _flaws(read: Callable[[], object]) -> list[str]:
     try:
-        check()
+        read()
     except SelfPretrainError as error:
-        yield Flaw("note", f"{error}; it is{remedy} when it is next needed") if remedy else _flaw(error)
-
-
-def _flaw(error: SelfPretrainError) -> Flaw:
-    """Return an error as a flaw; files of another version are only a note."""
-    return Flaw("note" if isinstance(error, ForeignRun) else "wrong", str(error))
+        return [str(error)]
+    return []

@@ -13,8 +13,9 @@ on validation: `--tune` does. At the small scale S4D stands in for S4, beside a 
 pretrained causally there, and the smallest part holds 100 sequences.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..config import spec
 from ..mixers.attention import Attention
@@ -62,8 +63,8 @@ class DataScale(TableStudy):
         """Yield a row for every fraction of the data."""
         for architecture in PAPER if self.scale == "paper" else SMALL:
             for fraction in PARTS if self.scale == "paper" else SMALL_PARTS:
-                variant = f" · {100 * fraction:g} %"
-                yield replace(architecture, variant=variant, change=_train_on_fraction(fraction))
+                change = partial(ArmRecipes.with_setting, path="stage.fraction", text=str(fraction))
+                yield replace(architecture, variant=f" · {100 * fraction:g} %", change=change)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
@@ -78,15 +79,6 @@ class DataScale(TableStudy):
                 append_point(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
             plots.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
         return plots
-
-
-def _train_on_fraction(fraction: float) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Return a change of arms that trains on a fraction of the data."""
-
-    def change(arms: ArmRecipes) -> ArmRecipes:
-        return arms.with_setting("stage.fraction", str(fraction))
-
-    return change
 
 
 study = DataScale

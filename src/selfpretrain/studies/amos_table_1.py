@@ -27,7 +27,7 @@ from ..training.recipe import Recipe
 from .arms.base import USUAL, recipes_by_column
 from .common.table_study import IMAGE, LISTOPS, LRA, PATHFINDER, SPEECH, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT
-from .recipes.printed import Denoising
+from .recipes.tables import Denoising
 
 MASKED = "SPT, masked"
 CAUSAL = "SPT, causal"

@@ -36,20 +36,17 @@ from .common.table_study import (
     TableRow,
     TableStudy,
 )
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
+from .recipes.arms import MATCHED, SCRATCH, SPT, with_model
 
 CORPUS = "pretrained on text"
 PYTHIA_70M = Pythia(pretrained=True)
 S4_ROW = TableRow("S4", S4(), "s4")
-
-
-def drop_pretrained_weights(arms: ArmRecipes) -> ArmRecipes:
-    """Replace pretrained weights by random ones."""
-    return with_model(arms, arms.scratch_model)
-
-
 PYTHIA = TableRow(
-    "Pythia, random weights", Pythia(), "pythia", objective="causal", change=drop_pretrained_weights
+    "Pythia, random weights",
+    Pythia(),
+    "pythia",
+    objective="causal",
+    change=lambda arms: with_model(arms, arms.scratch_model),
 )
 PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
 

@@ -19,12 +19,7 @@ from ..config import spec
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
-
-
-def randomize_parameters(arms: ArmRecipes) -> ArmRecipes:
-    """Initialise every parameter at random."""
-    return with_model(arms, replace(arms.model, init="random"))
+from .recipes.arms import MATCHED, SCRATCH, SPT, with_model
 
 
 @spec
@@ -44,8 +39,12 @@ class Priors(TableStudy):
         """Yield each architecture with its own initialisation and with a random one."""
         for architecture in self.architectures:
             yield architecture
-            family = f"{architecture.family}-random"
-            yield replace(architecture, variant=", random", family=family, change=randomize_parameters)
+            yield replace(
+                architecture,
+                variant=", random",
+                family=f"{architecture.family}-random",
+                change=lambda arms: with_model(arms, replace(arms.model, init="random")),
+            )
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where arms are rows."""

@@ -21,19 +21,12 @@ from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, PATHFINDER, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
+from .recipes.tables import read_table
 
-Sizes = dict[str, tuple[int, int]]
-"""Label of a size -> width and depth."""
-
-TRANSFORMER = TableRow("Transformer", Attention(), "transformer-rotary")
-PAPER: tuple[tuple[TableRow, Sizes], ...] = (
-    (TRANSFORMER, {"100K": (64, 3), "300K": (96, 4), "1M": (144, 6), "3M": (256, 6), "10M": (448, 6)}),
-    (
-        TableRow("S4", S4(), "s4"),
-        {"100K": (64, 6), "300K": (128, 6), "1M": (256, 6), "3M": (512, 6), "10M": (880, 6)},
-    ),
-)
-SMALL = ((TRANSFORMER, {"10K": (24, 2), "35K": (32, 4), "70K": (64, 2), "140K": (64, 4)}),)
+ARCHITECTURES = {
+    "Transformer": TableRow("Transformer", Attention(), "transformer-rotary"),
+    "S4": TableRow("S4", S4(), "s4"),
+}
 
 
 @spec
@@ -49,9 +42,11 @@ class Sizing(TableStudy):
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield each architecture in every size; at the small scale the Transformer alone."""
-        for architecture, sizes in PAPER if self.scale == "paper" else SMALL:
-            for size, (width, depth) in sizes.items():
-                yield replace(architecture, variant=f" · {size}", change=with_size(width=width, depth=depth))
+        for size in read_table("amos2024_table_9_sizes"):
+            if (size["scale"] == "paper") == (self.scale == "paper"):
+                architecture = ARCHITECTURES[size["architecture"]]
+                change = with_size(int(size["width"]), int(size["depth"]))
+                yield replace(architecture, variant=f" · {size['size']}", change=change)
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where sizes are columns and arms are rows."""

@@ -8,7 +8,7 @@ Source: Amos et al. (2024), Tables 1 and 8. Cost: minutes on two cores at the sm
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -33,7 +33,7 @@ from .arms.base import (
     resolve_arms,
 )
 from .base import Scale, Study
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, number_duplicates, row_names
+from .recipes.arms import MATCHED, SCRATCH, SPT, STAGES, ArmRecipes, number_duplicates, row_names
 from .recipes.defaults import (
     DEMO,
     DEMO_OBJECTIVE,
@@ -43,7 +43,7 @@ from .recipes.defaults import (
     smoke_arms,
     with_settings,
 )
-from .recipes.printed import match_recipe
+from .recipes.reported import match_recipe
 
 MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 """Values of ``--match``, and their names in remarks."""
@@ -54,76 +54,73 @@ MIN_STEPS = 50
 
 
 @spec
-class Compare(Study):
-    """Comparison of scratch, compute-matched scratch and SPT for every architecture and seed."""
+class Comparison(Study):
+    """Comparison of the chosen arms for every task, architecture and seed, in one table."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 2e-3, 4e-3), batch=(), weight_decay=(0.0, 0.1), dropout=(0.0, 0.1))
     lasting = False  # every choice of task, mixers and settings is another study
 
-    task: Task
-    arms: tuple[ArmRecipes, ...]
+    tasks: tuple[Task, ...]
+    architectures: tuple[tuple[ArmRecipes, ...], ...]  # for every task: network and stages of each row
     seeds: Count = 3
     remarks: tuple[str, ...] = ()
     columns: tuple[Arm, ...] = resolve_arms(USUAL)  # what is compared, in the order of the table
 
     @classmethod
-    def at_scale(cls, scale: Scale, seeds: int) -> "Compare":
+    def at_scale(cls, scale: Scale, seeds: int) -> "Comparison":
         """Return the default of ``spt compare``: attention and S4D on paths, with a budget of minutes."""
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
-        return build_comparison(find("tasks", DEMO_TASK)(), mixers, DEMO_OBJECTIVE, scale, seeds, DEMO)
+        task = find("tasks", DEMO_TASK)()
+        return build_comparison((task,), mixers, DEMO_OBJECTIVE, scale, seeds, usual=DEMO)
 
     def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
-        """Yield the cells seed by seed, so that an unfinished study already has all arms."""
-        for seed, (fold, task) in product(range(self.seeds), enumerate(self.task.parts())):
-            for row, arms in zip(self.rows, self.arms, strict=True):
-                recipes = recipes_by_column(task, arms, seed, planner, self.columns)
-                yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
+        """Yield the cells task by task and seed by seed, so that an unfinished study already has all arms."""
+        for task, architectures in zip(self.tasks, self.architectures, strict=True):
+            for seed, (fold, part) in product(range(self.seeds), enumerate(task.parts())):
+                for row, arms in zip(self.rows, architectures, strict=True):
+                    recipes = recipes_by_column(part, arms, seed, planner, self.columns)
+                    yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
 
     @property
     def rows(self) -> list[str]:
         """Names of the rows: the mixers, with the settings that differ if a mixer occurs twice."""
-        starts = [arms.model.init for arms in self.arms]
+        starts = [arms.model.init for arms in self.architectures[0]]
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
-        return row_names([arms.model.mixer for arms in self.arms], details)
+        return row_names([arms.model.mixer for arms in self.architectures[0]], details)
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
-        rows = list(zip(self.rows, self.arms, strict=True))
-        words = [f"{row}: {_describe(arms)}" for row, arms in rows]
-        reasons = [f"{row}: {arm.refusal(self.task, arms)}" for row, arms in rows for arm in self.columns]
-        absent = dict.fromkeys(reason for reason in reasons if not reason.endswith(": "))
-        return [
-            *words,
-            *absent,
-            *describe(self.columns),
-            *self._fold_notes(),
-            *self._size_notes(),
-            *self.remarks,
-        ]
+        found = []
+        for task, architectures in zip(self.tasks, self.architectures, strict=True):
+            rows = list(zip(self.rows, architectures, strict=True))
+            reasons = [f"{row}: {arm.refusal(task, arms)}" for row, arms in rows for arm in self.columns]
+            notes = [f"{row}: {_describe(arms)}" for row, arms in rows]
+            notes += dict.fromkeys(reason for reason in reasons if not reason.endswith(": "))
+            notes += describe(self.columns)
+            if (folds := len(task.parts())) > 1:
+                notes.append(
+                    f"{folds} folds by group: every group is in the test split of one, and a score is that "
+                    "of the answers to all of them; validation scores and curves are of single folds"
+                )
+            notes += self._size_notes(task, architectures)
+            found += [note if len(self.tasks) == 1 else f"{name_of(task)}: {note}" for note in notes]
+        return [*found, *self.remarks]
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return the contrasts of the chosen arms."""
         return contrasts_of(self.columns)
 
-    def _fold_notes(self) -> list[str]:
-        if (number := len(self.task.parts())) == 1:
-            return []
-        return [
-            f"{number} folds by group: every group is in the test split of one, and a score is that of the "
-            "answers to all of them; validation scores and curves are of single folds"
-        ]
-
-    def _size_notes(self) -> list[str]:
+    def _size_notes(self, task: Task, architectures: Sequence[ArmRecipes]) -> list[str]:
         if any(": matched by width" in remark for remark in self.remarks):
             return []
-        sizes = [self._size(arms, "params") for arms in self.arms]
+        sizes = [_size(task, arms, "params") for arms in architectures]
         if max(sizes) <= MAX_SIZE_RATIO * min(sizes):
             return []
         sizes_by_row = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
         return [f"the models differ in size: {sizes_by_row} parameters; --match params makes them alike"]
 
-    def with_settings(self, settings: Mapping[str, Any]) -> "Compare":
+    def with_settings(self, settings: Mapping[str, Any]) -> "Comparison":
         """Return the study with settings changed in all rows (``model.width``) or one (``s4d.model.width``).
 
         If a mixer occurs twice, its rows are numbered: ``"s4d 2.mixer.init=random"``.
@@ -132,41 +129,48 @@ class Compare(Study):
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = number_duplicates([name_of(arms.model.mixer) for arms in self.arms])
+        rows = number_duplicates([name_of(arms.model.mixer) for arms in self.architectures[0]])
         for path, value in settings.items():
             text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
-            applies = [row not in rows or row == name for name in rows]
             inner = rest if row in rows else path
+
+            def change(number: int, arms: ArmRecipes) -> ArmRecipes:
+                here = row not in rows or row == rows[number]  # noqa: B023  # called in this round
+                return arms.with_setting(inner, text) if here else arms  # noqa: B023
+
             try:
-                pairs = zip(study.arms, applies, strict=True)
-                changed = tuple(arms.with_setting(inner, text) if here else arms for arms, here in pairs)
+                study = study._with_architectures(change)
             except UnknownName as error:
                 raise UnknownName(f"there is no setting {path!r}{study.suggest_settings(inner)}") from error
-            study = replace(study, arms=changed)
         return study
 
-    def with_augmentation(self) -> "Compare":
+    def with_augmentation(self) -> "Comparison":
         """Return the study whose arms all train on inputs that are changed in ways that keep their labels.
 
         Raises:
-            SpecError: if the task declares no such changes.
+            SpecError: if a task declares no such changes.
         """
-        if refusal := augmentation_refusal(self.task):
-            raise SpecError(f"task.augment: {refusal}")
-        augmentation = augmentation_of(self.task)
-        return replace(self, arms=tuple(arms.with_augmentation(augmentation) for arms in self.arms))
+        for task in self.tasks:
+            if refusal := augmentation_refusal(task):
+                raise SpecError(f"task.augment: {refusal}")
+        pairs = zip(self.tasks, self.architectures, strict=True)
+        changed = (
+            tuple(arms.with_augmentation(augmentation_of(task)) for arms in architectures)
+            for task, architectures in pairs
+        )
+        return replace(self, architectures=tuple(changed))
 
     def settings(self) -> dict[str, Any]:
         """Return every setting by its path, with its value in the first row."""
-        settings = {f"task.{path}": value for path, value in settings_of(self.task)}
-        if not augmentation_refusal(self.task):
+        task, arms = self.tasks[0], self.architectures[0][0]
+        settings = {f"task.{path}": value for path, value in settings_of(task)}
+        if not augmentation_refusal(task):
             settings["task.augment"] = False
-        arms = self.arms[0]
         model = [(path, value) for path, value in settings_of(arms.model) if not path.startswith("mixer.")]
         settings |= {f"model.{path}": value for path, value in model}
         settings |= {f"mixer.{path}": value for path, value in settings_of(arms.model.mixer)}
-        for stage in ("pretrain", "finetune", "scratch"):
+        for stage in STAGES:
             settings |= {f"{stage}.{path}": value for path, value in settings_of(getattr(arms, stage))}
         return settings
 
@@ -175,13 +179,13 @@ class Compare(Study):
         known = list(self.settings())
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
         suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
-        return f"{suggestion}; spt list settings {name_of(self.task)} shows all"
+        return f"{suggestion}; spt list settings {name_of(self.tasks[0])} shows all"
 
-    def match_size(self, quantity: str, planner: Planner = COUNTED) -> "Compare":
+    def match_size(self, quantity: str, planner: Planner = COUNTED) -> "Comparison":
         """Return the study with the width of every architecture chosen to match the size of the first.
 
         Args:
-            by: "params", "flops" (of one step from scratch), or "none".
+            quantity: "params", "flops" (of one step from scratch), or "none".
             planner: counts or estimates the FLOPs.
 
         Raises:
@@ -191,125 +195,101 @@ class Compare(Study):
             raise SpecError(f"--match {quantity}: there is no such match{nearest(quantity, MATCHES)}")
         if quantity == "none":
             return self
-        target_size = self._size(self.arms[0], quantity, planner)
-        arms = (
-            self.arms[0],
-            *(self._fit_width(arms, quantity, target_size, planner) for arms in self.arms[1:]),
-        )
         remarks = []
-        for row, a in zip(self.rows, arms, strict=True):
-            size = self._size(a, quantity, planner)
-            difference = f"{size / target_size - 1:+.1%} beside {self.rows[0]}"
-            comparison = f"{size:,.0f} {MATCHES[quantity]}, {difference}"
-            remarks.append(f"{row}: matched by width {a.model.width}, {comparison}")
-        return replace(self, arms=arms, remarks=(*self.remarks, *remarks))
+        found = []
+        for task, (first, *others) in zip(self.tasks, self.architectures, strict=True):
+            goal = _size(task, first, quantity, planner)
+            fitted = (first, *(_with_size(task, arms, quantity, goal, planner) for arms in others))
+            found.append(fitted)
+            prefix = f"{name_of(task)}: " * (len(self.tasks) > 1)
+            for row, arms in zip(self.rows, fitted, strict=True):
+                size = _size(task, arms, quantity, planner)
+                remarks.append(
+                    f"{prefix}{row}: matched by width {arms.model.width}, {size:,.0f} {MATCHES[quantity]}, "
+                    f"{size / goal - 1:+.1%} beside {self.rows[0]}"
+                )
+        return replace(self, architectures=tuple(found), remarks=(*self.remarks, *remarks))
 
-    def scale_budget(self, share: float, reason: str) -> "Compare":
+    def scale_budget(self, share: float, reason: str) -> "Comparison":
         """Return the study with every budget multiplied by ``share``, the same in all arms.
 
         Args:
-            why: start of the remark in the report, and of the error.
+            reason: start of the remark in the report, and of the error.
 
         Raises:
             SpecError: if fewer than ``MIN_STEPS`` would remain.
         """
-        arms = tuple(a.scale_budget(share) for a in self.arms)
-        steps = [stage.budget.steps for a in arms for stage in (a.pretrain, a.finetune, a.scratch)]
+        study = self._with_architectures(lambda number, arms: arms.scale_budget(share))
+        every = [arms for architectures in study.architectures for arms in architectures]
+        steps = [getattr(arms, stage).budget.steps for arms in every for stage in STAGES]
         if min((each for each in steps if each), default=MIN_STEPS) < MIN_STEPS:
             raise SpecError(
                 f"{reason}: {share:.1%} of the usual training would fit, which is too little to learn from; "
                 "take fewer seeds or mixers, shorter sequences, or more time"
             )
-        return replace(
-            self, arms=arms, remarks=(*self.remarks, f"{reason}: every arm trains {share:.0%} as long")
+        return replace(study, remarks=(*self.remarks, f"{reason}: every arm trains {share:.0%} as long"))
+
+    def _with_architectures(self, change: Callable[[int, ArmRecipes], ArmRecipes]) -> "Comparison":
+        """Return the study with every architecture changed, by the number of its row."""
+        changed = (
+            tuple(change(number, arms) for number, arms in enumerate(architectures))
+            for architectures in self.architectures
         )
+        return replace(self, architectures=tuple(changed))
 
-    def _fit_width(self, arms: ArmRecipes, quantity: str, target_size: float, planner: Planner) -> ArmRecipes:
-        def with_width(width: int) -> ArmRecipes:
-            return arms.with_setting("model.width", str(width))
 
-        widths = (width for width in range(2, arms.model.width, 2) if self._fits(with_width(width)))
-        # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
-        step = next(widths, arms.model.width)
-        width = fitting(lambda width: self._size(with_width(width), quantity, planner), target_size, step)
-        return with_width(width)
+def build_comparison(
+    tasks: Sequence[Task],
+    mixers: tuple[Mixer, ...],
+    objective: str | None,
+    scale: Scale,
+    seeds: int,
+    *,
+    usual: Sequence[str] = (),
+    planner: Planner = COUNTED,
+    columns: Sequence[str | Arm] = USUAL,
+) -> Comparison:
+    """Return the comparison of some mixers on some tasks, with the recipes of a scale.
 
-    def _fits(self, arms: ArmRecipes) -> bool:
+    Args:
+        objective: None: the one that suits each task.
+        usual: settings that differ from those of the scale.
+        columns: the arms to compare, by name or as specs.
+    """
+    build = match_recipe if scale == "paper" else small_arms
+    planned = tuple(planner.task(task.tiny() if scale == "smoke" else task) for task in tasks)
+    found = []
+    for task in planned:
+        denoising = denoising_objective(task, objective or task.denoising)
+        arms = [with_settings(build(task, mixer, denoising), usual) for mixer in mixers]
+        found.append(tuple(map(smoke_arms, arms) if scale == "smoke" else arms))
+    return Comparison(planned, tuple(found), seeds, columns=resolve_arms(columns))
+
+
+def _with_size(task: Task, arms: ArmRecipes, quantity: str, goal: float, planner: Planner) -> ArmRecipes:
+    """Return an architecture with the width at which its size comes nearest to a goal."""
+
+    def with_width(width: int) -> ArmRecipes:
+        return arms.with_setting("model.width", str(width))
+
+    def fits(width: int) -> bool:
         try:
-            build_network(Recipe(self.task, arms.scratch_model, (arms.scratch,)))
+            _size(task, with_width(width), "params")
         except Exception:  # third-party mixers may raise anything
             return False
         return True
 
-    def _size(self, arms: ArmRecipes, quantity: str, planner: Planner = COUNTED) -> float:
-        recipe = Recipe(self.task, arms.scratch_model, (arms.scratch,))
-        if quantity == "flops":
-            return planner.plan(recipe).flops_per_step
-        return float(sum(p.numel() for p in build_network(recipe).parameters()))
+    # Multiples of the smallest valid width are valid too: heads, and pairs within a head, divide them.
+    step = next((width for width in range(2, arms.model.width, 2) if fits(width)), arms.model.width)
+    return with_width(fitting(lambda width: _size(task, with_width(width), quantity, planner), goal, step))
 
 
-@spec
-class CompareOverTasks(Study):
-    """The same comparison on several tasks, in one table with averages."""
-
-    contrasts = Compare.contrasts
-    space = Compare.space
-    lasting = False
-
-    parts: tuple[Compare, ...]  # one per task
-
-    @classmethod
-    def at_scale(cls, scale: Scale, seeds: int) -> "CompareOverTasks":
-        """Return the comparison on the default task alone."""
-        return cls((Compare.at_scale(scale, seeds),))
-
-    def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
-        """Yield the cells task by task."""
-        for part in self.parts:
-            yield from part.cells(planner)
-
-    def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
-        """Return the contrasts of the chosen arms, the same for every task."""
-        return self.parts[0].chosen_contrasts()
-
-    def notes(self, planner: Planner = COUNTED) -> list[str]:
-        """Return the notes of each task, preceded by its name."""
-        return [f"{name_of(part.task)}: {note}" for part in self.parts for note in part.notes(planner)]
-
-    def with_settings(self, settings: Mapping[str, Any]) -> "CompareOverTasks":
-        """Return the study with settings changed on every task, see ``Compare.with_settings``."""
-        return CompareOverTasks(tuple(part.with_settings(settings) for part in self.parts))
-
-    def scale_budget(self, share: float, reason: str) -> "CompareOverTasks":
-        """Return the study with every budget multiplied by ``share``, see ``Compare.scale_budget``."""
-        return CompareOverTasks(tuple(part.scale_budget(share, reason) for part in self.parts))
-
-    def match_size(self, quantity: str, planner: Planner = COUNTED) -> "CompareOverTasks":
-        """Return the study with architectures of equal size on every task, see ``Compare.match_size``."""
-        return CompareOverTasks(tuple(part.match_size(quantity, planner) for part in self.parts))
-
-
-def build_comparison(
-    task: Task,
-    mixers: tuple[Mixer, ...],
-    objective: str,
-    scale: Scale,
-    seeds: int,
-    settings: Sequence[str] = (),
-    planner: Planner = COUNTED,
-    columns: Sequence[str | Arm] = USUAL,
-) -> Compare:
-    """Return the comparison of some mixers on a task, with the recipes of a scale and changed settings.
-
-    Args:
-        columns: the arms to compare, by name or as specs.
-    """
-    build = match_recipe if scale == "paper" else small_arms
-    task = planner.task(task.tiny() if scale == "smoke" else task)
-    every = [build(task, mixer, denoising_objective(task, objective)) for mixer in mixers]
-    arms = tuple(with_settings(each, settings) for each in every)
-    arms = tuple(map(smoke_arms, arms)) if scale == "smoke" else arms
-    return Compare(task, arms, seeds, columns=resolve_arms(columns))
+def _size(task: Task, arms: ArmRecipes, quantity: str, planner: Planner = COUNTED) -> float:
+    """Return the parameters, or the FLOPs of a step, of an architecture from scratch."""
+    recipe = Recipe(task, arms.scratch_model, (arms.scratch,))
+    if quantity == "flops":
+        return planner.plan(recipe).flops_per_step
+    return float(sum(p.numel() for p in build_network(recipe).parameters()))
 
 
 def _describe(arms: ArmRecipes) -> str:
@@ -326,4 +306,4 @@ def _describe(arms: ArmRecipes) -> str:
     return f"{shape}; {dropout}; learning rates: {rates}"
 
 
-study = Compare
+study = Comparison

@@ -20,10 +20,11 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..tasks.base import Task
 from ..training.cost import Planner
-from ..training.recipe import Recipe, Stage
+from ..training.recipe import Recipe
 from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
 from .recipes.arms import MATCHED, matched_stage, with_epochs
-from .recipes.printed import TASKS, task_name
+from .recipes.reported import task_name
+from .recipes.tables import task_constants
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
@@ -62,20 +63,16 @@ class Ladder(TableStudy):
         """Return one recipe per length of pretraining, and scratch matched to the longest."""
         arms = self.arms(label, task, architecture)
         recipes = {}
-        small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
-        for epochs in EPOCHS if self.scale == "paper" else small:
+        for epochs in EPOCHS if self.scale == "paper" else SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS):
             pretrain = with_epochs(arms.pretrain, float(max(epochs, 1)))
             if epochs == 1 and self.scale == "paper":
-                pretrain = self._shorten_warmup(pretrain, task)
+                # The paper shortens this warm-up, but does not say to what: here, to a tenth of the epoch.
+                steps = task_constants()[task_name(task)].examples // pretrain.batch // 10
+                pretrain = replace(pretrain, optim=replace(pretrain.optim, warmup_steps=steps))
             longest = replace(arms, pretrain=pretrain)
             stages = (longest.pretrain, arms.finetune) if epochs else (arms.finetune,)
             recipes[_column(epochs)] = Recipe(task, arms.model, stages)
         return recipes | {MATCHED: Recipe(task, arms.scratch_model, (matched_stage(task, longest, planner),))}
-
-    def _shorten_warmup(self, stage: Stage, task: Task) -> Stage:
-        """Shorten the warm-up for a single epoch to a tenth; the paper shortens it, but not to what."""
-        steps = TASKS[task_name(task)].examples // stage.batch // 10
-        return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where lengths are rows."""

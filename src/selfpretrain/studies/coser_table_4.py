@@ -21,7 +21,7 @@ from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
 from .common.table_study import IMAGE, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import SCRATCH, ArmRecipes, with_attention_start, with_size
+from .recipes.arms import SCRATCH, with_attention_start, with_size
 
 QK = "Q and K"
 REST = "all but Q and K"
@@ -36,11 +36,6 @@ INDEPENDENT = "independent start"
 IDENTICAL = "identical start"
 
 
-def use_identical_start(arms: ArmRecipes) -> ArmRecipes:
-    """Use one layer whose four projections start as the same matrix."""
-    return with_attention_start("identical")(with_size(depth=1)(arms))
-
-
 @spec
 class QueriesAndKeys(TableStudy):
     """Four arms per initialisation."""
@@ -53,7 +48,12 @@ class QueriesAndKeys(TableStudy):
     small_objective = {TEXT: "causal"}
     architectures = (
         TableRow(INDEPENDENT, Attention(), "transformer", change=with_size(depth=1)),
-        TableRow(IDENTICAL, Attention(), "transformer", change=use_identical_start),
+        TableRow(
+            IDENTICAL,
+            Attention(),
+            "transformer",
+            change=lambda arms: with_attention_start("identical")(with_size(depth=1)(arms)),
+        ),
     )
     names = {IMAGE: "CIFAR10"}
 

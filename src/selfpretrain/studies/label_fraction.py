@@ -36,8 +36,8 @@ from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
-LEAST_LABELS = 10
-"""Fewest labels for the simple baselines, which need one of every class."""
+MIN_LABELS = 10
+"""Minimum number of labels for the simple baselines, which need one of every class."""
 
 
 @spec
@@ -59,7 +59,7 @@ class LabelFraction(Study):
             SpecError: at the paper scale, because no paper has this table.
         """
         if scale == "paper":
-            raise SpecError("label-fraction: no paper prints this; use --scale small")
+            raise SpecError("label-fraction: no paper reports this; use --scale small")
         tasks = (Paths(), Digits()) if scale == "small" else (Paths().tiny(), Digits().tiny())
         arms = (small_arms(task, Attention(), denoising_objective(task, "masked")) for task in tasks)
         return cls(tasks, tuple(arms if scale == "small" else map(smoke_arms, arms)), seeds)
@@ -78,7 +78,7 @@ class LabelFraction(Study):
         plots = []
         for task, arms in zip(self.tasks, self.arms, strict=True):
             counts = [round(share * task.train) for share in SHARES]
-            baselines = [baseline_scores(replace(task, labels=max(n, LEAST_LABELS))) for n in counts]
+            baselines = [baseline_scores(replace(task, labels=max(n, MIN_LABELS))) for n in counts]
             curves: dict[str, Points] = {}
             learned = [name for name in baselines[0] if name not in GUESSES and name not in task.shortcuts()]
             # With all labels, no method sees sequences without one.

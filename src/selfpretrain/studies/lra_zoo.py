@@ -14,43 +14,12 @@ cut to their 16 positions; learning rates were not tuned for each architecture.
 """
 
 from ..config import spec
-from ..mixers.attention import Attention
-from ..mixers.base import Mixer
-from ..mixers.bigbird import BigBird
-from ..mixers.fnet import FNet
-from ..mixers.linear import Linear
-from ..mixers.linformer import Linformer
-from ..mixers.local import Local
-from ..mixers.longformer import Longformer
-from ..mixers.luna import Luna
-from ..mixers.mega import Mega
-from ..mixers.nystromformer import Nystromformer
-from ..mixers.performer import Performer
-from ..mixers.reformer import Reformer
-from ..mixers.sinkhorn import Sinkhorn
-from ..mixers.sparse import Sparse
-from ..mixers.synthesizer import Synthesizer
 from .common.table_study import IMAGE, PATHFINDER, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
+from .recipes.tables import read_mixer, read_table
 
-ZOO: dict[str, tuple[Mixer, Mixer]] = {
-    "Transformer": (Attention(), Attention()),
-    "Local Attention": (Local(), Local(size=4)),
-    "Sparse Trans.": (Sparse(), Sparse(size=4, summary=1)),
-    "Longformer": (Longformer(), Longformer(reach=2)),
-    "BigBird": (BigBird(), BigBird(size=2)),
-    "Linformer": (Linformer(), Linformer(rank=8)),
-    "Reformer": (Reformer(), Reformer(size=4)),
-    "Sinkhorn Trans.": (Sinkhorn(), Sinkhorn(size=4)),
-    "Synthesizer": (Synthesizer(), Synthesizer()),
-    "Linear Trans.": (Linear(), Linear()),
-    "Performer": (Performer(), Performer(features=64)),
-    "FNet": (FNet(), FNet()),
-    "Nystromformer": (Nystromformer(), Nystromformer(landmarks=8)),
-    "Luna-256": (Luna(), Luna(slots=8)),
-    "MEGA": (Mega(), Mega(keys=32)),
-}
-"""Name -> mixer as in the benchmark, and at the small scale, with windows that divide 16 positions."""
+ROWS = read_table("lra_zoo")
+"""Mixers as in the benchmark, and settings for the small scale, with windows that divide 16 positions."""
 
 
 @spec
@@ -63,10 +32,16 @@ class Zoo(TableStudy):
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
     architectures = tuple(
-        TableRow(name, whole, "like:transformer-dagger", small=short) for name, (whole, short) in ZOO.items()
+        TableRow(
+            row["row"],
+            read_mixer(row["mixer"]),
+            "like:transformer-dagger",
+            small=read_mixer(row["mixer"], row["small"]),
+        )
+        for row in ROWS
     )
     table = "Table 10"
-    printed = {(name, MATCHED): name for name in ZOO if name != "MEGA"}
+    printed = {(row["row"], MATCHED): row["row"] for row in ROWS if row["source"].endswith("Table 10")}
 
 
 study = Zoo

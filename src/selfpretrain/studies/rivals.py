@@ -42,6 +42,7 @@ from ..training.recipe import Recipe
 from .arms.base import Arm, contrasts_of, describe, recipes_by_column, resolve_arms
 from .common.table_study import IMAGE, PATHFINDER, SPEECH, TEXT, TableRow, TableStudy
 from .recipes.defaults import DEMO, DEMO_OBJECTIVE, with_settings
+from .recipes.tables import read_table
 
 ARMS = resolve_arms(
     (
@@ -50,50 +51,16 @@ ARMS = resolve_arms(
     )
 )
 """Every arm of the shelf, in the order of the table."""
-
-
 OF_ARM = "arm."
 """Prefix of settings of an arm itself."""
-SLOW = "scratch.optim.betas=[0.9,0.98]"
-"""Betas of AdamW for learning rates below that of the demonstration."""
 TRANSFORMER = TableRow("Transformer", Attention(), "transformer-rotary")
 LONGER = TableRow("Transformer, longer", Attention(), "transformer-rotary", ours=True)
 """The Transformer on curves with the settings of the task instead of the short ones of the demonstration."""
 STATE_SPACE = TableRow("S4D", S4D(), "like:transformer-rotary")
-TUNED: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
-    (PATHFINDER, TRANSFORMER.row): {
-        "matched": ("scratch.optim.lr=2e-3", SLOW, "scratch.optim.weight_decay=0"),
-        "joint": ("scratch.optim.lr=8e-3",),
-        "augmented": ("scratch.optim.lr=2e-3", SLOW, "scratch.optim.weight_decay=0"),
-        "pooling": ("arm.pooling=max", "scratch.optim.lr=2e-3", SLOW),
-        "near": ("scratch.optim.lr=2e-3", SLOW),
-        "mimetic": ("scratch.optim.lr=1e-3",),
-        "ensemble": ("scratch.optim.lr=1e-3",),
-        "elsewhere": ("pretrain.budget.steps=250", "finetune.budget.steps=1347"),
-        "cnn": ("arm.blocks=2", "scratch.optim.lr=1e-3", SLOW),
-        "probe": ("finetune.optim.lr=8e-3", "finetune.optim.betas=[0.9,0.98]"),
-    },
-    (PATHFINDER, LONGER.row): {"pooling": ("arm.pooling=max", "scratch.optim.lr=1e-3")},
-    (TEXT, TRANSFORMER.row): {
-        "matched": ("scratch.optim.lr=4e-3",),
-        "augmented": ("scratch.optim.lr=1e-3",),
-        "near": ("scratch.optim.lr=1e-3",),
-        "probe": ("finetune.optim.lr=8e-3",),
-    },
-    (TEXT, STATE_SPACE.row): {
-        "matched": ("scratch.optim.lr=2e-3",),
-        "cnn": ("scratch.optim.lr=2e-3",),
-        "probe": ("finetune.optim.lr=8e-3",),
-    },
-    (SPEECH, TRANSFORMER.row): {
-        "matched": ("scratch.optim.lr=1e-3",),
-        "augmented": ("scratch.optim.lr=1e-3",),
-        "near": ("scratch.optim.lr=1e-3",),
-        "cnn": ("scratch.optim.lr=1e-3",),
-        "pooling": ("arm.pooling=max",),
-    },
-}
-"""Task and row -> arm -> its best settings on validation; the docstring says of how many."""
+TUNED: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
+"""Task and row -> arm -> its best settings on validation, from ``tables/rivals.tsv``."""
+for line in read_table("rivals"):
+    TUNED.setdefault((line["task"], line["row"]), {})[line["arm"]] = tuple(line["settings"].split())
 
 
 @spec

@@ -139,14 +139,14 @@ class Planner:
         with _as_stage_failure(recipe):
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False
-                network = _network_without_weights(recipe)
+                parameters = _parameters(recipe)
                 positions = order.size * data.views * float(order.padded_lengths().double().mean())
-                per_step = 6.0 * positions * sum(p.numel() for p in network.parameters())
+                per_step = 6.0 * positions * parameters
             else:
                 network = _network(recipe)
+                parameters = sum(p.numel() for p in network.parameters())
                 per_step = _of_shipped_results().get(_without_seed(recipe), 0.0)
                 per_step = per_step or _flops_per_step(recipe, network, data, order)
-        parameters = sum(p.numel() for p in network.parameters())
         return Cost(1, per_step, order.per_epoch, order.padding_share(data.lengths.amax(0)), parameters)
 
 
@@ -412,13 +412,23 @@ def _network(recipe: Recipe) -> nn.Module:
     return network
 
 
-def _network_without_weights(recipe: Recipe) -> nn.Module:
-    """Return the network on the meta device, without memory for weights, if it can be built there."""
-    try:
-        with torch.device("meta"):
-            return build_network(recipe)
-    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
-        return build_network(recipe)
+def _parameters(recipe: Recipe) -> int:
+    """Return the number of parameters, without memory for them; those below the head are counted once."""
+    task, stage = recipe.task_of(recipe.last), recipe.last
+    model = replace(recipe.model, dropout=0.0)
+    key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))
+    head = stage.objective.head(task.form, model.width, model.pooling)
+    if key not in _bodies:
+        try:
+            with torch.device("meta"):
+                network = build_network(recipe)
+        except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
+            network = build_network(recipe)
+        _bodies[key] = sum(p.numel() for name, p in network.named_parameters() if "head." not in name)
+    return _bodies[key] + sum(p.numel() for p in head.parameters())
+
+
+_bodies: dict[str, int] = {}
 
 
 def _passes(recipe: Recipe) -> str:

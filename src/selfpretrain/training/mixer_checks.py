@@ -4,9 +4,10 @@ Inputs that must not matter (later positions, padding, other sequences) are repl
 outputs that must not change are compared. A constant shift would not do: norms remove it, and hide the leak.
 """
 
+import contextlib
 import copy
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,19 +18,17 @@ from torch import Tensor, nn
 from ..config import is_ours, to_dict
 from ..data.spec import Classes, SequenceSpec, Values
 from ..errors import SelfPretrainError, SpecError, first_line
-from ..mixers.base import LayerContext, Mixer, Positions
+from ..mixers.base import LayerContext, Mixer
 from ..registry import name_of, names
 from ..shapes import PaddingMask, Vectors
 from .flops import count_flops
 from .model import Model
 from .recipe import Recipe
 
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}
-"""Tolerance for rounding errors, relative to the largest output."""
-ROWS = 3
-"""Batch size of the probes."""
-NOISE_SCALE = 10.0
-"""Scale of the inputs that must not matter, relative to the others."""
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative to the largest output
+BATCH = 3
+NOISE_SCALE = 10.0  # of the inputs that must not matter, relative to the others
+HALVINGS = 4  # attempts to find random weights with finite outputs
 MAX_PROBE_LENGTH = 512
 """Maximum length of most probes before a study; leaks are probed at the full length, too."""
 BATCH_NORM_NOTE = (
@@ -40,11 +39,6 @@ BATCH_NORM_NOTE = (
 
 class CheckFailed(Exception):
     """A probe failed; the message says which output depends on which input."""
-
-    def __init__(self, message: str, position: int | None = None, by: float | None = None) -> None:
-        super().__init__(message)
-        self.position = position
-        self.by = by
 
 
 class Unsteady(Exception):
@@ -58,8 +52,6 @@ class Probe:
     name: str
     result: Literal["ok", "fails", "warns", "not applicable"]
     said: str = ""
-    position: int | None = None  # first position whose output changed
-    by: float | None = None  # largest change of an output
 
 
 @dataclass(frozen=True)
@@ -69,9 +61,7 @@ class Check:
     mixer: str
     place: LayerContext
     parameters: int
-    flops: (
-        float | None
-    )  # of a forward and backward pass over one sequence; None if it fails or is not counted
+    flops: float | None  # of a forward and backward pass over one sequence; None if not counted
     probes: tuple[Probe, ...]
     denoises: bool = True  # whether the mixer has an output at every position
 
@@ -81,23 +71,21 @@ class Check:
         return [f"{probe.name}: {probe.said}" for probe in self.probes if probe.result == "fails"]
 
     @property
-    def passed(self) -> list[str]:
-        """Names of the probes that passed; none if the layer does not run."""
-        return [probe.name for probe in self.probes if probe.result == "ok"]
-
-    @property
     def objectives(self) -> tuple[str, ...]:
         """Pretraining objectives that suit the mixer: masked if it runs, causal if no future leaks."""
-        if not self.denoises:
+        passed = [probe.name for probe in self.probes if probe.result == "ok"]
+        if not (self.denoises and passed):
             return ()
-        return ("masked",) * bool(self.passed) + ("causal",) * ("causality" in self.passed)
+        return ("masked", "causal") if "causality" in passed else ("masked",)
 
 
-def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None) -> Check:
+def check(mixer: Mixer, place: LayerContext, probes: Collection[str] = ()) -> Check:
     """Probe a mixer in a layer context; torch's global random state is not changed.
 
     Args:
-        names: names of ``PROBES``; None: all.
+        mixer: the mixer.
+        place: the layer context.
+        probes: names of ``PROBES``; empty: all, and FLOPs are counted.
 
     Raises:
         SpecError: if the mixer cannot be built in this context.
@@ -110,18 +98,20 @@ def check(mixer: Mixer, place: LayerContext, names: Iterable[str] | None = None)
         if first_pass.result == "fails":
             # The reason may be weights that are never set: they hold what was in memory, at times NaN.
             drawn = _try_probe("initialisation", _initialisation, layer)
-            rest = [
-                drawn
-                if drawn.result == "fails" and name == drawn.name
-                else Probe(name, "not applicable", "the layer does not run")
-                for name in names or PROBES
-            ]
-            probes = (first_pass, *(probe for probe in rest if probe.name != first_pass.name))
-            return Check(name_of(mixer), place, parameters, None, probes)
+            failed = (first_pass, drawn) if drawn.result == "fails" else (first_pass,)
+            return Check(name_of(mixer), place, parameters, None, failed)
         network = _network(layer)
-        probes = tuple(_run_probe(name, layer, network) for name in names or PROBES)
-        flops = None if names else _flops(layer)
-        return Check(name_of(mixer), place, parameters, flops, probes, mixer.denoises)
+        results = tuple(_run_probe(name, layer, network) for name in probes or PROBES)
+        flops = None
+        if not probes:
+            trained = _training_copy(layer)
+            x = trained.draw()[:1].requires_grad_()
+            with contextlib.suppress(Exception):  # reported by the probe "gradients"
+                flops = sum(count_flops(trained.module, lambda: trained.run(x, None).sum()))
+        return Check(name_of(mixer), place, parameters, flops, results, mixer.denoises)
+
+
+_cache: dict[str, Check] = {}
 
 
 def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
@@ -130,47 +120,34 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
     Batch norm in causal pretraining is reported, too; it is not an error because published recipes use it.
 
     Args:
+        recipes: the recipes whose mixers are probed.
         brief: probe for leaks at ``MAX_PROBE_LENGTH`` positions at most, not at the length of the task.
 
     Raises:
         SpecError: if a mixer that leaks the future is to be pretrained causally.
     """
-    problems: list[str] = []
+    problems: dict[str, None] = {}  # an ordered set
     for recipe in recipes:
         model = recipe.model
-        mixer = recipe.model.mixer
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
-        problems += (
-            [BATCH_NORM_NOTE] if causal and model.norm == "batch" and BATCH_NORM_NOTE not in problems else []
-        )
-        if name_of(mixer) in names("mixers") and is_ours(type(mixer).__module__):
+        if causal and model.norm == "batch":
+            problems[BATCH_NORM_NOTE] = None
+        if name_of(model.mixer) in names("mixers") and is_ours(type(model.mixer).__module__):
             continue  # the tests of this package check it
-        task_length = recipe.task_of(recipe.last).form.length
-        for length in sorted(
-            {min(task_length, MAX_PROBE_LENGTH), min(task_length, MAX_PROBE_LENGTH) if brief else task_length}
-        ):
-            result = _cached_check(
-                mixer, LayerContext(model.width, length, model.causal, model.encoding == "rotary")
-            )
-            problems += [problem for problem in _problems(result, causal) if problem not in problems]
-    return problems
-
-
-def _problems(result: Check, causal: bool) -> list[str]:
-    if causal and "causal" not in result.objectives:
-        reason = next(iter(result.failures), "its outputs are random")
-        raise SpecError(f"{result.mixer} must not be pretrained causally ({reason}); use --objective masked")
-    return [f"{result.mixer}: {failure}" for failure in result.failures]
-
-
-_cache: dict[str, Check] = {}
-
-
-def _cached_check(mixer: Mixer, place: LayerContext) -> Check:
-    key = json.dumps([to_dict(mixer), to_dict(place)], sort_keys=True)
-    if key not in _cache:
-        _cache[key] = check(mixer, place, None if place.length <= MAX_PROBE_LENGTH else IN_TRAINING)
-    return _cache[key]
+        length = recipe.task_of(recipe.last).form.length
+        short = min(length, MAX_PROBE_LENGTH)
+        for probed in sorted({short, short if brief else length}):
+            place = LayerContext(model.width, probed, model.causal, model.encoding == "rotary")
+            key = json.dumps([to_dict(model.mixer), to_dict(place)], sort_keys=True)
+            if key not in _cache:
+                _cache[key] = check(model.mixer, place, () if probed <= MAX_PROBE_LENGTH else IN_TRAINING)
+            found = _cache[key]
+            if causal and "causal" not in found.objectives:
+                reason = next(iter(found.failures), "its outputs are random")
+                advice = "use --objective masked"
+                raise SpecError(f"{found.mixer} must not be pretrained causally ({reason}); {advice}")
+            problems |= dict.fromkeys(f"{found.mixer}: {failure}" for failure in found.failures)
+    return list(problems)
 
 
 @dataclass(frozen=True)
@@ -195,36 +172,29 @@ class _Subject:
 
     def draw(self, length: int | None = None) -> Vectors:
         """Return random sequences, by default of the context's length."""
-        shape = (ROWS, length or self.place.length, self.place.width)
+        shape = (BATCH, length or self.place.length, self.place.width)
         return torch.randn(shape, generator=self.random, dtype=self.dtype)
 
     def compare(self, unchanged: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
-        """Check that outputs at kept positions do not change when all other inputs are replaced.
-
-        Raises:
-            CheckFailed: if they do.
-            Unsteady: if they also change without replacing anything.
-        """
+        """Check that outputs at these positions do not change when all other inputs are replaced."""
         x = self.draw()
         other = torch.where(unchanged[..., None], x, NOISE_SCALE * self.draw())
         first = self(x, padding_mask)
         try:
             self.assert_equal(first, self(other, padding_mask), unchanged, what)
         except CheckFailed:
-            if not torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
-                raise Unsteady from None
-            raise
+            if torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
+                raise
+            raise Unsteady from None  # they change without replacing anything
 
-    def assert_equal(self, a: Vectors, b: Vectors, unchanged: Bool[Tensor, "B L"], what: str) -> None:
-        """Raise CheckFailed if outputs differ at kept positions."""
-        difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~unchanged, 0)
-        changed = difference > TOLERANCE[self.dtype] * max(1.0, float(a[unchanged].abs().max()))
+    def assert_equal(self, a: Vectors, b: Vectors, where: Bool[Tensor, "B L"], what: str) -> None:
+        """Check that outputs do not differ at these positions by more than rounding errors."""
+        difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~where, 0)
+        changed = difference > TOLERANCE[self.dtype] * max(1.0, float(a[where].abs().max()))
         if changed.any():
             position = int(changed.any(0).nonzero()[0])
-            by = float(difference.max())
-            raise CheckFailed(
-                f"{self.during}{what}, first at position {position}, by up to {by:.2g}", position, by
-            )
+            size = f"first at position {position}, by up to {float(difference.max()):.2g}"
+            raise CheckFailed(f"{self.during}{what}, {size}")
 
 
 def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
@@ -234,21 +204,14 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     except SelfPretrainError:
         raise
     except Exception as error:
-        raise SpecError(f"{name_of(mixer)} cannot be built: {_first_line(error)}") from error
+        raise SpecError(f"{name_of(mixer)} cannot be built: {first_line(error)}") from error
     subject = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
     module.double()
-    try:
+    with contextlib.suppress(Exception):  # it supports fp32 only, or does not run at all
         if subject(subject.draw()).dtype == subject.dtype:
             return subject
-    except Exception:  # it supports fp32 only, or does not run at all
-        pass
     module.float()
     return replace(subject, dtype=torch.float32)
-
-
-def _first_pass(subject: _Subject) -> None:
-    if not subject(subject.draw()).isfinite().all():
-        raise CheckFailed("the outputs are not finite")
 
 
 def _training_copy(subject: _Subject) -> _Subject:
@@ -260,41 +223,42 @@ def _training_copy(subject: _Subject) -> _Subject:
 
 def _network(layer: _Subject) -> _Subject:
     """Return a network of one block with this mixer in training mode, from values to the head's inputs."""
-    mixer = layer.mixer
     place = layer.place
-    positions: Positions | Literal["auto"] = "rotary" if place.rotary else "auto"
-    model = Model(mixer, place.width, depth=1, causal=place.causal, positions=positions)
+    positions: Literal["rotary", "auto"] = "rotary" if place.rotary else "auto"
+    model = Model(layer.mixer, place.width, depth=1, causal=place.causal, positions=positions)
     form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
     network = model.build(form, nn.Identity()).to(layer.dtype).train()
     return replace(layer, module=network, run=network.features, during="in training, ")
 
 
+def _first_pass(subject: _Subject) -> None:
+    if not subject(subject.draw()).isfinite().all():
+        raise CheckFailed("the outputs are not finite")
+
+
 def _causality(subject: _Subject) -> None:
     L = subject.place.length
     for cut in sorted({1, L // 3, L // 2, L - 1} - {0}):
-        kept = (torch.arange(L) < cut).expand(ROWS, L)
-        subject.compare(kept, None, f"positions from {cut} on reach earlier ones")
+        earlier = (torch.arange(L) < cut).expand(BATCH, L)
+        subject.compare(earlier, None, f"positions from {cut} on reach earlier ones")
 
 
-def _causality_any_weights(subject: _Subject) -> None:
+def _causality_of_any_weights(subject: _Subject) -> None:
     """Probe causality with weights that training might reach: every parameter drawn from N(0, 1).
 
     Weights are halved until outputs are finite: an unstable recurrence overflows, which would hide its leak.
     """
-    module = copy.deepcopy(subject.module)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            values = torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64)
-            parameter.copy_(values)
+    module = copy.deepcopy(subject.module).requires_grad_(False)
+    for parameter in module.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64))
     random_weights = replace(subject, module=module, run=module, during="with random weights, ")
     x = random_weights.draw()
     for _ in range(HALVINGS):
         if random_weights(x).isfinite().all():
             _causality(random_weights)
             return
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.mul_(0.5)
+        for parameter in module.parameters():
+            parameter.mul_(0.5)
 
 
 def _padding_content(subject: _Subject) -> None:
@@ -311,52 +275,45 @@ def _padding_length(subject: _Subject) -> None:
 
 
 def _batch_independence(subject: _Subject) -> None:
-    kept = (torch.arange(ROWS) == 0)[:, None].expand(ROWS, subject.place.length)
-    subject.compare(kept, None, "sequences of a batch reach each other")
+    first = (torch.arange(BATCH) == 0)[:, None].expand(BATCH, subject.place.length)
+    subject.compare(first, None, "sequences of a batch reach each other")
     x = subject.draw()
     if not subject.during:  # in training mode, dropout depends on the batch size
-        subject.assert_equal(
-            subject(x)[:1], subject(x[:1]), kept[:1], "a sequence alone gives other outputs than in a batch"
-        )
+        what = "a sequence alone gives other outputs than in a batch"
+        subject.assert_equal(subject(x)[:1], subject(x[:1]), first[:1], what)
 
 
 @torch.no_grad()
-def _determinism(subject: _Subject) -> None:
+def _evaluation_determinism(subject: _Subject) -> None:
     x = subject.draw()
-    first = subject.run(x, None)
-    second = subject.run(x, None)
     everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
-    subject.assert_equal(first, second, everywhere, "two passes in evaluation mode give different outputs")
+    what = "two passes in evaluation mode give different outputs"
+    subject.assert_equal(subject.run(x, None), subject.run(x, None), everywhere, what)
 
 
 def _initialisation(subject: _Subject) -> None:
     """Probe that every weight is set, and drawn from torch's random state: else seeds do not repeat."""
-    first = _weights_from_seed(subject)
-    second = _weights_from_seed(subject)
-    for name, weight in first.items():
-        if weight.isnan().any():
-            raise CheckFailed(f"parameter {name} is never set")
-        if not torch.equal(weight, second[name]):
-            raise CheckFailed(f"parameter {name} starts otherwise with the same torch seed")
-
-
-def _weights_from_seed(subject: _Subject) -> dict[str, Tensor]:
-    """Return the initial weights of a new copy of the layer, with NaN where its code sets none."""
     before = torch.get_deterministic_debug_mode()
     # Fills new memory with NaN; torch.use_deterministic_algorithms would import the compiler for seconds.
     torch.set_deterministic_debug_mode("warn")
     try:
-        torch.manual_seed(0)
-        return dict(subject.mixer.build(subject.place).named_parameters())
+        built = []
+        for _ in range(2):
+            torch.manual_seed(0)
+            built.append(dict(subject.mixer.build(subject.place).named_parameters()))
     finally:
         torch.set_deterministic_debug_mode(before)
+    for name, weight in built[0].items():
+        if weight.isnan().any():
+            raise CheckFailed(f"parameter {name} is never set")
+        if not torch.equal(weight, built[1][name]):
+            raise CheckFailed(f"parameter {name} starts otherwise with the same torch seed")
 
 
 def _gradients(subject: _Subject) -> None:
     subject = _training_copy(subject)
-    subject.run(
-        subject.draw().requires_grad_(), _example_padding_mask(subject.place.length)
-    ).square().sum().backward()
+    padding_mask = _example_padding_mask(subject.place.length)
+    subject.run(subject.draw().requires_grad_(), padding_mask).square().sum().backward()
     for name, parameter in subject.module.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
             raise CheckFailed(f"parameter {name} gets no gradient")
@@ -367,20 +324,16 @@ def _gradients(subject: _Subject) -> None:
 def _odd_lengths(subject: _Subject) -> None:
     L = subject.place.length
     for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
+        what = f"sequences of {length} positions"
         try:
-            # A mixer of fixed length is built again for each length.
-            other = (
-                _layer(subject.mixer, replace(subject.place, length=length))
-                if subject.mixer.fixed_length
-                else subject
-            )
+            other = subject
+            if subject.mixer.fixed_length:  # built again for each length
+                other = _layer(subject.mixer, replace(subject.place, length=length))
             y = other(other.draw(length))
         except Exception as error:
-            raise CheckFailed(
-                f"sequences of {length} positions fail, of {L} do not: {_first_line(error)}"
-            ) from error
+            raise CheckFailed(f"{what} fail, of {L} do not: {_reason(error)}") from error
         if not y.isfinite().all():
-            raise CheckFailed(f"sequences of {length} positions give outputs that are not finite")
+            raise CheckFailed(f"{what} give outputs that are not finite")
 
 
 def _length_limit(subject: _Subject) -> None:
@@ -390,30 +343,22 @@ def _length_limit(subject: _Subject) -> None:
     except CheckFailed:
         raise
     except Exception as error:
-        deliberate = isinstance(error, ValueError | AssertionError) and str(error)
-        if not deliberate:
-            problem = (
-                f"made for {L} positions, with {2 * L} it breaks rather than refuse: {_first_line(error)}"
-            )
-            raise CheckFailed(problem) from error
+        if not (
+            isinstance(error, ValueError | AssertionError) and str(error)
+        ):  # else it refuses deliberately
+            what = f"made for {L} positions, with {2 * L} it breaks rather than refuse"
+            raise CheckFailed(f"{what}: {_reason(error)}") from error
 
 
 PROBES: dict[str, Callable[[_Subject], None]] = {
-    "causality": _causality,
-    "causality of any weights": _causality_any_weights,
-    "padding content": _padding_content,
-    "padding length": _padding_length,
-    "batch independence": _batch_independence,
-    "evaluation determinism": _determinism,
-    "initialisation": _initialisation,
-    "gradients": _gradients,
-    "odd lengths": _odd_lengths,
-    "length limit": _length_limit,
-}
+    probe.__name__.replace("_", " ").strip(): probe
+    for probe in (
+        _causality, _causality_of_any_weights, _padding_content, _padding_length, _batch_independence,
+        _evaluation_determinism, _initialisation, _gradients, _odd_lengths, _length_limit,
+    )
+}  # fmt: skip
 WARNING = "causality of any weights"
 """A probe that warns instead of failing: whether the leak occurs depends on the trained weights."""
-HALVINGS = 4
-"""Attempts to find random weights with finite outputs."""
 IN_TRAINING = ("causality", "padding content", "batch independence")
 
 
@@ -422,34 +367,25 @@ def _run_probe(name: str, layer: _Subject, network: _Subject) -> Probe:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
-    by_itself = _try_probe(name, PROBES[name], layer)
-    if name == WARNING:
-        return replace(by_itself, result="warns") if by_itself.result == "fails" else by_itself
-    if by_itself.result != "ok" or name not in IN_TRAINING:
-        return by_itself
-    in_network = _try_probe(name, PROBES[name], network)
-    return in_network if in_network.result == "fails" else by_itself
+    found = _try_probe(name, PROBES[name], layer)
+    if name == WARNING and found.result == "fails":
+        return replace(found, result="warns")
+    if name in IN_TRAINING and found.result == "ok":
+        in_network = _try_probe(name, PROBES[name], network)
+        return in_network if in_network.result == "fails" else found
+    return found
 
 
 def _try_probe(name: str, probe: Callable[[_Subject], object], subject: _Subject) -> Probe:
     try:
         probe(subject)
-    except CheckFailed as leak:
-        return Probe(name, "fails", str(leak), leak.position, leak.by)
+    except CheckFailed as error:
+        return Probe(name, "fails", str(error))
     except Unsteady:
         return Probe(name, "not applicable", f"{subject.during}outputs are random, whatever the seed")
     except Exception as error:
-        return Probe(name, "fails", f"{subject.during}{_first_line(error)}")
+        return Probe(name, "fails", f"{subject.during}{_reason(error)}")
     return Probe(name, "ok")
-
-
-def _flops(subject: _Subject) -> float | None:
-    subject = _training_copy(subject)
-    x = subject.draw()[:1].requires_grad_()
-    try:
-        return sum(count_flops(subject.module, lambda: subject.run(x, None).sum()))
-    except Exception:  # reported by the probe "gradients"
-        return None
 
 
 def _example_padding_mask(length: int) -> Bool[Tensor, "B L"]:
@@ -457,7 +393,5 @@ def _example_padding_mask(length: int) -> Bool[Tensor, "B L"]:
     return torch.arange(length) < torch.tensor([length, max(1, 2 * length // 3), 1])[:, None]
 
 
-def _first_line(error: Exception) -> str:
-    if isinstance(error, SelfPretrainError):
-        return str(error)
-    return first_line(error)
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, SelfPretrainError) else first_line(error)

@@ -19,7 +19,7 @@ from ...config import Count, spec, with_setting
 from ...errors import DataError, SpecError
 from ...mixers.base import Mixer
 from ...registry import find, name_of
-from ...report.paper_numbers import published
+from ...report.paper_numbers import reported
 from ...runner.experiment import Cell, Finished
 from ...system.files import Json
 from ...tasks.base import Task
@@ -37,7 +37,8 @@ from ..arms.base import recipes_by_column
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, with_epochs, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
-from ..recipes.printed import Denoising, paper_arms, task_name
+from ..recipes.reported import paper_arms, task_name
+from ..recipes.tables import Denoising
 
 LISTOPS = "ListOps"
 TEXT = "Text"
@@ -362,7 +363,7 @@ def plot_averages(
         tasks: label -> task, the tasks to average over.
         paper: CSV file of its numbers.
     """
-    numbers = published(paper)
+    numbers = reported(paper)
     scores: dict[Row, dict[str, list[float]]] = {}
     lines: dict[Row, tuple[str, str]] = {}
     for cell in cells:

@@ -1,1 +1,1 @@
-"""Training recipes: our defaults, and those printed in papers with the source of every value."""
+"""Training recipes: our defaults, and those reported in papers with the source of every value."""

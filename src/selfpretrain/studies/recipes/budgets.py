@@ -20,15 +20,15 @@ from .defaults import LR, LR_OF, PRETRAIN_STEPS, small_arms
 LARGE = 200_000
 """Training positions from which the network is twice as wide."""
 PRETRAIN_POSITIONS = 5_000_000
-"""Most positions seen in pretraining."""
+"""Maximum number of positions seen in pretraining."""
 PRETRAIN_EPOCHS = 60
-"""Most epochs of pretraining."""
-PRETRAIN_MOST_STEPS = 3_500
-"""Most steps of pretraining."""
+"""Maximum number of epochs of pretraining."""
+PRETRAIN_MAX_STEPS = 3_500
+"""Maximum number of steps of pretraining."""
 PRETRAIN_BATCHES = 256
 """Steps of an epoch from which the batch of pretraining is doubled, from 16 up to 128."""
-PRETRAIN_FEWEST_BATCHES = 32
-"""The same where the positions would otherwise take more than ``PRETRAIN_MOST_STEPS``."""
+PRETRAIN_MIN_BATCHES = 32
+"""The same where the positions would otherwise take more than ``PRETRAIN_MAX_STEPS``."""
 PRETRAIN_LR = 3e-3
 """Learning rate of pretraining at width 64; it falls with the square root of the width."""
 PRETRAIN_EVALS = 10
@@ -39,13 +39,13 @@ MANY = 1_500
 FINETUNE_EPOCHS = 30
 """Epochs of finetuning on few labels, all of which are used: nothing is held back to stop by."""
 FINETUNE_STEPS = 400
-"""Fewest steps of finetuning, up to ``FINETUNE_MOST_EPOCHS``."""
-FINETUNE_MOST_EPOCHS = 100
+"""Minimum number of steps of finetuning, up to ``FINETUNE_MAX_EPOCHS``."""
+FINETUNE_MAX_EPOCHS = 100
 PATIENT_EPOCHS = 40
-"""Most epochs on many labels, each validated; ``PATIENCE`` of them without a better score end training."""
+"""Maximum number of epochs on many labels; ``PATIENCE`` of them without a better validation end training."""
 PATIENCE = 8
-MOST_STEPS = 8_000
-"""Most steps of finetuning."""
+MAX_STEPS = 8_000
+"""Maximum number of steps of finetuning."""
 
 
 def data_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
@@ -71,13 +71,13 @@ def finetuning(stage: Stage, labelled: int) -> Stage:
     batch = 16 if labelled < MANY else 32
     per_epoch = max(1, labelled // batch)
     if labelled >= MANY:
-        steps = min(MOST_STEPS, PATIENT_EPOCHS * per_epoch)
+        steps = min(MAX_STEPS, PATIENT_EPOCHS * per_epoch)
         evals = max(1, min(PATIENT_EPOCHS, steps // per_epoch))
         return replace(
             stage, batch=batch, budget=Budget(steps=steps), evals=evals, early_stopping_patience=PATIENCE
         )
-    epochs = min(FINETUNE_MOST_EPOCHS, max(FINETUNE_EPOCHS, FINETUNE_STEPS / per_epoch))
-    steps = min(MOST_STEPS, round(epochs * per_epoch))
+    epochs = min(FINETUNE_MAX_EPOCHS, max(FINETUNE_EPOCHS, FINETUNE_STEPS / per_epoch))
+    steps = min(MAX_STEPS, round(epochs * per_epoch))
     return replace(stage, batch=batch, budget=Budget(steps=steps))
 
 
@@ -85,11 +85,11 @@ def _pretraining(stage: Stage, sequences: int, positions: int, width: int) -> St
     epochs = min(PRETRAIN_EPOCHS, PRETRAIN_POSITIONS / positions)
     batch = 16
     while batch < 128:
-        too_many = epochs * sequences / batch > PRETRAIN_MOST_STEPS
-        if sequences // (2 * batch) < (PRETRAIN_FEWEST_BATCHES if too_many else PRETRAIN_BATCHES):
+        too_many = epochs * sequences / batch > PRETRAIN_MAX_STEPS
+        if sequences // (2 * batch) < (PRETRAIN_MIN_BATCHES if too_many else PRETRAIN_BATCHES):
             break
         batch *= 2
-    steps = min(PRETRAIN_MOST_STEPS, max(PRETRAIN_STEPS, round(epochs * sequences / batch)))
+    steps = min(PRETRAIN_MAX_STEPS, max(PRETRAIN_STEPS, round(epochs * sequences / batch)))
     optim = replace(stage.optim, lr=PRETRAIN_LR * (64 / width) ** 0.5)
     return replace(
         stage,

@@ -1,7 +1,7 @@
 """Default hyperparameters at the small scale: network size, budgets and learning rates of every arm.
 
 They were chosen on the validation split of ``stdlib``, with one grid for every arm and a seed that no report
-uses. For recipes of papers, see ``printed``.
+uses. For recipes of papers, see ``reported``.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,18 @@ from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
 from ..base import smoke_stage
 from .arms import ArmRecipes, supervised_objective
-from .printed import TASKS, Denoising, task_name
+from .reported import task_name
+from .tables import Denoising, task_constants
 
 BATCH = 16
 PRETRAIN_EPOCHS = 7
 FINETUNE_EPOCHS = 3
 PRETRAIN_STEPS = 900
-"""Fewest steps of pretraining, for small tasks."""
+"""Minimum number of steps of pretraining, for small tasks."""
 FINETUNE_STEPS = 400
-"""Fewest steps of finetuning, for small tasks."""
-MOST_STEPS = 20_000
-"""Most steps of a stage, for large tasks."""
+"""Minimum number of steps of finetuning, for small tasks."""
+MAX_STEPS = 20_000
+"""Maximum number of steps of a stage, for large tasks."""
 
 LR = 2e-3
 """Learning rate of finetuning and scratch.
@@ -104,7 +105,7 @@ def denoising_objective(task: Task, objective: str) -> Denoise:
         raise SpecError(f"{objective} needs settings that for_signal does not give: {what}") from error
     if not isinstance(proposed, Masked):
         return proposed
-    known = TASKS.get(task_name(task))
+    known = task_constants().get(task_name(task))
     return replace(proposed, rate=task.masking or (known.rate if known else proposed.rate))
 
 
@@ -125,4 +126,4 @@ def with_settings(arms: ArmRecipes, settings: Sequence[str]) -> ArmRecipes:
 
 
 def _clip_steps(steps: float, least: int) -> int:
-    return round(min(max(steps, least), MOST_STEPS))
+    return round(min(max(steps, least), MAX_STEPS))
