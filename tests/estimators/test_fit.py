@@ -22,8 +22,7 @@ from selfpretrain import (
 from selfpretrain.data.spec import Reals
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search, training
-from selfpretrain.estimators.fitting import _labelled
-from selfpretrain.estimators.in_memory import InMemoryTask, with_test_split
+from selfpretrain.estimators.in_memory import InMemoryTask, labelled_only, with_test_split
 from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data
@@ -603,7 +602,7 @@ def test_counts_help_where_they_show_what_few_labels_do_not():
     for labels, help_here in ((y, True), ([h if i < 100 else None for i, h in enumerate(heights)], False)):
         task = model._as_task(X, labels)
         methods = model._simple_methods(task, [task])
-        assert counts_help(methods, _labelled(task.load("train"))) is help_here
+        assert counts_help(methods, labelled_only(task.load("train"))) is help_here
     tried = PositionClassifier(signal="tokens")
     assert [each["objective"] for each in tried.variants(task, counted=True)[::2]] == [
         "ngram-statistics",

@@ -266,7 +266,15 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if the model makes no predictions.
         """
-        raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
+        if not self._predicts:
+            raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
+        data = self._to_dataset(X)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else self._encode(y)
+        return y_true, self._outputs(data)
+
+    def _encode(self, y: Any) -> np.ndarray:
+        """Return true labels as the metrics take them."""
+        raise NotImplementedError
 
     @staticmethod
     def _metrics(y_true: np.ndarray, outputs: np.ndarray, /) -> dict[str, float]:

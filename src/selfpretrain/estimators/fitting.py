@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ..data.containers import Names
-from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
 from ..errors import Interrupted
 from ..system.events import format_duration
@@ -24,7 +23,7 @@ from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import leaderboard
-from .in_memory import InMemoryTask, facts, offsets_of, val_groups
+from .in_memory import InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import ESTIMATORS, OUTPUTS, Predictor
@@ -107,7 +106,7 @@ class TaskFitting(EstimatorSettings):
     def _search(self, task: Task, folds: Sequence[Task], limit: TimeLimit, trainings: Trainings) -> Outcome:
         """Try several settings, or one on several folds."""
         counted = self.objective == "auto" and counts_help(
-            self._simple_methods(task, folds), _labelled(task.load("train")), limit.at(SIMPLE_ENDS)
+            self._simple_methods(task, folds), labelled_only(task.load("train")), limit.at(SIMPLE_ENDS)
         )
         return Search(self, task, trainings, limit.seconds, limit.at(1.0), folds, counted).best()
 
@@ -141,7 +140,7 @@ class TaskFitting(EstimatorSettings):
         problem = "the network is out: its loss on validation is NaN" if unsound else ""
         if last.objective.labelled and has_val(task):
             predictor = Predictor(tuple(r.model for r in recipes), last.objective, task.form, networks)
-            answers = leaderboard.answers(predictor, _labelled(task.load("val")))
+            answers = leaderboard.answers(predictor, labelled_only(task.load("val")))
         return Outcome(recipes, networks, answers, scores, time.monotonic() - start, problem=problem)
 
     def _searches(self, task: Task) -> bool:
@@ -158,7 +157,7 @@ class TaskFitting(EstimatorSettings):
 
     def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
         """Return the simple methods for a task, to be validated on its folds."""
-        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
+        pairs = [(labelled_only(fold.load("train")), labelled_only(fold.load("val"))) for fold in folds]
         weights = getattr(self._objective(task), "weights", ())
         quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
         return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
@@ -168,7 +167,7 @@ class TaskFitting(EstimatorSettings):
         skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
         if skipped or not has_val(task):
             return []
-        whole = _labelled(task.load("train"))
+        whole = labelled_only(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()
             rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
@@ -188,7 +187,7 @@ class TaskFitting(EstimatorSettings):
         problem = found.problem or nan_problem(found.answers)
         answers = found.answers
         if not problem and self._adjust(task):
-            answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
+            answers = leaderboard.answers(self.predictor_, labelled_only(task.load("val")))
         return replace(found, answers=answers, problem=problem)
 
     def _keep_best(self, found: Outcome, simple: list[Candidate], folds: Sequence[Task]) -> None:
@@ -236,7 +235,3 @@ class TaskFitting(EstimatorSettings):
         self.trials_ = []
         self.kept_ = ""
         self.kept_score_ = None
-
-
-def _labelled(examples: SequenceDataset) -> SequenceDataset:
-    return examples.take(examples.labelled.nonzero()[:, 0])

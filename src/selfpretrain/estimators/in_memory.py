@@ -244,12 +244,6 @@ class Annotations:
         groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
         return Annotations(self.targets[keep], groups, weights)
 
-    def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
-        """Return weights (n,) with mean 1 over labelled training examples, or None if all are equal."""
-        if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
-            return None
-        return mean_one(self.weights, train & self.labelled)
-
     def divided(self, share: float, seed: int) -> np.ndarray:
         """Return the split (n,) of each example: 0 for train, 1 for val.
 
@@ -318,15 +312,15 @@ def training_data(
         signal = Tokens(alphabet.vocab)
     if isinstance(target, Reals):
         target = fit_target(target, annotations.targets[train])
-    examples = replace(
-        found.examples(signal, annotations.targets),
-        groups=annotations.group_numbers,
-        weights=annotations.loss_weights(train),
-    )
+    examples = found.examples(signal, annotations.targets)
+    examples = replace(examples, groups=annotations.group_numbers)
+    weights = annotations.weights
+    if weights is not None and len(np.unique(weights[annotations.labelled])) > 1:
+        examples = replace(examples, weights=mean_one(weights, train & annotations.labelled))
     about: dict[str, Any] = {"unknown": nan_spans(found.flat) if found.kind == "values" else []}
     if offsets != Offsets():
         about["offsets"] = asdict(offsets)
-    meta = {"about": about, "weights": annotations.weights}
+    meta = {"about": about, "weights": weights}
     form = SequenceSpec(signal, int(found.lengths.max()), target)
     return StoredDataset(form, meta, examples, split), alphabet
 
@@ -446,6 +440,11 @@ def val_groups(folds: Sequence[Task]) -> np.ndarray | None:
     found = [each.groups[each.labelled] for each in held if each.groups is not None]
     given = torch.cat(found or [torch.zeros(0)]).numpy()
     return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
+
+
+def labelled_only(examples: SequenceDataset) -> SequenceDataset:
+    """Return the labelled ones of some examples."""
+    return examples.take(examples.labelled.nonzero()[:, 0])
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:

@@ -352,22 +352,15 @@ def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score
 
 def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: int = 1) -> list[Json]:
     """Return the name, validation score with a 95 % interval, seconds and parameters of every candidate."""
-    return [_row(each, groups, folds) for each in candidates]
-
-
-def _row(candidate: Candidate, groups: np.ndarray | None, folds: int) -> Json:
-    output = candidate.model.output
-    tally = _tally(output, candidate.answers, _units(groups))
-    found = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
-    return {
-        "name": candidate.name,
-        "metric": METRICS[output],
-        "score": found.value,
-        "low": found.low,
-        "high": found.high,
-        "seconds": round(candidate.seconds, 1),
-        "parameters": candidate.parameters,
-    }
+    found = []
+    for each in candidates:
+        output = each.model.output
+        tally = _tally(output, each.answers, _units(groups))
+        of_metric = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
+        row = {"name": each.name, "metric": METRICS[output], "score": of_metric.value}
+        row |= {"low": of_metric.low, "high": of_metric.high}
+        found.append(row | {"seconds": round(each.seconds, 1), "parameters": each.parameters})
+    return found
 
 
 def text(table: list[Json], kept: str) -> str:

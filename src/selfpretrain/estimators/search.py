@@ -32,7 +32,7 @@ from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
-from .in_memory import FEW, clusters_of
+from .in_memory import FEW, clusters_of, labelled_only
 from .leaderboard import answers, score, sureness
 from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
@@ -97,7 +97,8 @@ class Search:
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
             return self._outcome(self._together(finished), self._options(finished), start)
-        problem = f"the network was not trained on all folds: the time limit of {self._limit} was up"
+        limit = format_duration(self.seconds)
+        problem = f"the network was not trained on all folds: the time limit of {limit} was up"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
             return untrained(self._first_recipe(), self.trainings, problem)
@@ -132,7 +133,10 @@ class Search:
 
         Each is tried only if time is left for it and for the second round.
         """
-        best, *others = _best_of_objectives(trials)
+        of_objective: dict[Any, _Trial] = {}
+        for trial in sorted(trials, key=lambda trial: -trial.score):
+            of_objective.setdefault(trial.settings["objective"], trial)
+        best, *others = of_objective.values()  # the best of every objective, the best first
         found = [_pooled(best, pooling) for pooling in poolings]
         found = [trial for trial in found if self._in_first_round(trial, trials)]
         top = max([best, *found], key=lambda trial: trial.score).recipe.model.pooling
@@ -291,7 +295,7 @@ class Search:
 
     def _answers(self, recipe: Recipe) -> Answers:
         val = recipe.task_of(recipe.last).load("val")
-        return answers(self._predictor([recipe]), val.take(val.labelled.nonzero()[:, 0]))
+        return answers(self._predictor([recipe]), labelled_only(val))
 
     def _predictor(self, recipes: list[Recipe]) -> Predictor:
         networks = tuple(self.trainings.network(recipe) for recipe in recipes)
@@ -337,10 +341,6 @@ class Search:
         return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
 
     @property
-    def _limit(self) -> str:
-        return format_duration(self.seconds)
-
-    @property
     def _output(self) -> Output:
         return OUTPUTS[self.task.form.target.kind]
 
@@ -362,14 +362,6 @@ def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:
     """Return a trial of the same settings with another pooling, which has not been trained."""
     recipe = replace(trial.recipe, model=replace(trial.recipe.model, pooling=pooling))
     return _Trial(trial.settings, recipe)
-
-
-def _best_of_objectives(trials: list[_Trial]) -> list[_Trial]:
-    """Return the best trial of every objective, the best first."""
-    found: dict[Any, _Trial] = {}
-    for trial in sorted(trials, key=lambda trial: -trial.score):
-        found.setdefault(trial.settings["objective"], trial)
-    return list(found.values())
 
 
 def _finalists(trials: list[_Trial]) -> list[_Trial]:
