@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. The rest is for people who change the code.
 #
-#   make demo DEMO_FLAGS="--seeds 6"    any flag of `spt compare`
+#   make demo DEMO_FLAGS="--seeds 6"    any flag of `selfpretrain compare`
 #   make demo INSTALLER=uv              install with uv instead of pip
 #   make demo TORCH_INDEX=              take PyTorch from the default index, whatever the machine
 #   make test TEST_FLAGS="-k mixers"    any flag of pytest
@@ -29,6 +29,7 @@ EXTRA_INDEX = $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN = $(VENV)/bin
+SPACE := $() $()
 ONE_THREAD = OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 
 ifeq ($(INSTALLER),uv)
@@ -57,13 +58,15 @@ endef
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
-	$(BIN)/spt compare --runs $(RUNS) $(DEMO_FLAGS)
+	$(BIN)/selfpretrain compare --runs $(RUNS) $(DEMO_FLAGS)
 
 test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)
 
-torture: $(VENV)/.test  ## kill, refuse and harm everything, for up to half an hour; ends with a table
-	$(ONE_THREAD) SPT_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/test_torture.py
+GUARANTEES = $(shell grep -oE "test_[a-z0-9_]+" docs/guarantees.md | sort -u)
+
+torture: $(VENV)/.test  ## try what docs/guarantees.md promises at full counts, for up to half an hour; ends with a table
+	$(ONE_THREAD) SELFPRETRAIN_TORTURE=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -k "$(subst $(SPACE), or ,$(GUARANTEES))"
 
 fake-gpu: $(VENV)/.test  ## run networks, commands and ranks on an emulated GPU; needs g++ and a CPU build of PyTorch
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal tests/fake_gpu
@@ -76,7 +79,7 @@ check: lint types contracts dead-code  ## lint, formatting, types, import contra
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell src tests tools benchmarks docs README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/codespell src tests tools benchmarks experiments docs README.md CONTRIBUTING.md CHANGELOG.md
 	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; else echo "hadolint is not here: Dockerfile unchecked"; fi
 
 types: $(VENV)/.dev

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from speed import Table, put
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.dataset import SequenceDataset
@@ -25,6 +24,7 @@ from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import Candidate, candidates_for
+from tables import Table, put
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "kept_score.json"

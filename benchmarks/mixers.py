@@ -1,47 +1,40 @@
-"""Layers of the shelf beside public packages for the same model: time and memory of a pass.
+"""Mixers beside public packages for the same layer: time and memory of a pass.
 
     python benchmarks/mixers.py [--only local,bigbird] [--length 4096] [--width 128] [--batch 2]
+    python benchmarks/mixers.py --only library --length 256 --width 64 --batch 8
 
-Forward and backward pass of one layer, one thread, float32, no padding, the settings of the shelf on both
-sides; peers.py says what differs. Packages that are not installed are left out; several for one model get a
-line each.
-
-Times are medians of processor time: all sides of a case take turns in one process, with freed memory kept, as
-``spt`` keeps it. Memory is the growth of the peak of the resident set by a pass, each side in a fresh process
-with the allocator's default. Ratios say how many times as much the package needs; those below 0.95 are red.
-
-Every figure goes to --out at once; the same command goes on from there.
+Forward and backward pass of one layer, one thread, float32, no padding, the same settings on both sides;
+peers.py says what differs. Packages that are not installed are left out. "library" stands for the layers
+taken out of transformers, beside the library's own PyTorch code with the same weights. passes.py says how is
+measured, with freed memory kept for the times. Ratios say how many times as much the package needs; those
+below 0.95 are red. Every figure goes to --out at once; the same command goes on from there.
 """
 
 import argparse
 import json
 import os
-import statistics
-import time
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import peers
 import torch
-from peers import Make
 from rich.console import Console
 from rich.table import Table
-from ssm import ask, one_pass
-from torch import Tensor, nn
+from torch import nn
 
+import peers
+from passes import Fed, Figures, median_times, memory
+from peers import Make
 from selfpretrain import __version__
 from selfpretrain.mixers.base import LayerContext
-from selfpretrain.registry import find
-from selfpretrain.system.hardware import peak_memory
+from selfpretrain.mixers.common.transformers_layer import TransformersMixer
+from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
 
 HEADS, WARM = 4, 1024
 """Heads of every layer, and positions of the pass that loads libraries, before memory is looked at."""
-FEWEST, MOST = 5, 25
-"""Rounds behind a median."""
 EVEN = 0.95
 """Ratio below which ours needs more, and not only by chance."""
 
@@ -88,17 +81,11 @@ CASES = {
         Case("mamba2", {"transformers": peers.mamba2}, causal=True),
     )
 }
-
-
-class Fed(nn.Module):
-    """A layer with its input, which gets a gradient too."""
-
-    def __init__(self, layer: nn.Module, batch: int, length: int, width: int) -> None:
-        super().__init__()
-        self.layer, self.x = layer, nn.Parameter(torch.randn(batch, length, width))
-
-    def forward(self) -> Tensor:
-        return self.layer(self.x)
+LIBRARY = {
+    name: Case(name, {"transformers": peers.library(name)}, causal=True)
+    for name in names("mixers")
+    if issubclass(find("mixers", name), TransformersMixer)
+}
 
 
 def there(package: str) -> bool:
@@ -110,61 +97,33 @@ def there(package: str) -> bool:
 
 def fed(make: Make, length: int, arguments: argparse.Namespace) -> nn.Module:
     torch.manual_seed(0)
-    width, batch = arguments.width, arguments.batch
-    return Fed(make(width, HEADS, length).train(), batch, length, width)
-
-
-def times(sides: dict[str, Make], arguments: argparse.Namespace) -> dict[str, float]:
-    """Median processor time of a pass per side, in turns."""
-    keep_memory()
-    modules = {side: fed(make, arguments.length, arguments) for side, make in sides.items()}
-    taken: dict[str, list[float]] = {side: [] for side in modules}
-    for module in modules.values():
-        one_pass(module)
-    start = time.process_time()
-    for turn in range(MOST):
-        if turn >= FEWEST and time.process_time() - start > arguments.seconds:
-            break
-        for side, module in modules.items():
-            begin = time.process_time()
-            one_pass(module)
-            taken[side].append(time.process_time() - begin)
-    return {side: statistics.median(found) for side, found in taken.items()}
-
-
-def memory(make: Make, arguments: argparse.Namespace) -> float:
-    """Growth of the peak of the resident set by a pass, in bytes."""
-    one_pass(fed(make, WARM, arguments))
-    module = fed(make, arguments.length, arguments)
-    before = peak_memory()
-    one_pass(module)
-    return peak_memory() - before
+    layer = make(arguments.width, HEADS, length).train()
+    return Fed(layer, arguments.batch, length, arguments.width)
 
 
 def measure(what: str, arguments: argparse.Namespace) -> dict[str, float]:
-    """What a fresh process answers."""
+    """What a fresh process answers: times of all sides, or the memory of one."""
     torch.set_num_threads(1)
     name, side = what.split("/")
-    sides = CASES[name].sides()
-    return {side: memory(sides[side], arguments)} if side else times(sides, arguments)
+    sides = (CASES | LIBRARY)[name].sides()
+    if side:
+        warm = min(WARM, arguments.length // 4)
+        return {side: memory(lambda n: fed(sides[side], n, arguments), warm, arguments.length)}
+    keep_memory()
+    modules = {side: fed(make, arguments.length, arguments) for side, make in sides.items()}
+    return median_times(modules, arguments.seconds)
 
 
 def collect(arguments: argparse.Namespace) -> Table:
     """All figures, those in --out as they are."""
-    out = arguments.out
-    known = json.loads(out.read_text()) if out and out.exists() else {}
+    figures = Figures(arguments.out)
     heads = ("mixer", "package", "ms, ours", "package", "ratio", "MB, ours", "package", "ratio")
     title = f"Forward and backward, L {arguments.length}, D {arguments.width}, B {arguments.batch}"
     table = Table(*heads, title=title)
-    for name in arguments.only.split(","):
-        sides = CASES[name].sides()
-        for what in (f"{name}/", *(f"{name}/{side}" for side in sides)):
-            if what not in known:
-                known[what] = ask(what)
-                if out:
-                    out.write_text(json.dumps(known, indent=1) + "\n")
-        spent = known[f"{name}/"]
-        needed = {side: value for side in sides for value in known[f"{name}/{side}"].values()}
+    for name in [*LIBRARY] if arguments.only == "library" else arguments.only.split(","):
+        sides = (CASES | LIBRARY)[name].sides()
+        spent = figures.find(f"{name}/")
+        needed = {side: value for side in sides for value in figures.find(f"{name}/{side}").values()}
         for side in list(sides)[1:]:
             table.add_row(name, side, *pair(spent, side, 1e3), *pair(needed, side, 1e-6))
     return table

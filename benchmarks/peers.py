@@ -4,13 +4,16 @@ Packages that offer the inner part alone get the projections that ours has aroun
 is said case by case.
 """
 
+import copy
 from collections.abc import Callable
 from importlib import import_module
 
 import torch
 from torch import Tensor, nn
 
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.attention_heads import merge_heads, split_heads
+from selfpretrain.registry import find
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Make = Callable[[int, int, int], nn.Module]
@@ -206,3 +209,18 @@ def mamba2(width: int, heads: int, length: int) -> nn.Module:
         chunk_size=64,
     )
     return code.Mamba2Mixer(config, 0)
+
+
+def library(name: str) -> Make:
+    """A layer taken out of transformers as the library runs it on a CPU: its plain PyTorch path."""
+
+    def make(width: int, heads: int, length: int) -> nn.Module:
+        mixer = find("mixers", name)()
+        layer = copy.deepcopy(mixer.build(LayerContext(width, length, causal=True)).past.layer)
+        for part in layer.modules():
+            vars(part).pop("_rnn_scan", None)
+            if "_inference_fn" in vars(part):
+                part._inference_fn = type(part)(part.config)._inference_fn
+        return Then(layer, lambda layer, x: type(layer).forward(layer, x, **mixer.arguments(x)))
+
+    return make

@@ -14,7 +14,6 @@ Tables are written into the page between their marks; the text around them stays
 
 import argparse
 import os
-import re
 import statistics
 import time
 import warnings
@@ -23,24 +22,49 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import numpy as np
 import torch
-from loop import Noise, bare, ours
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
-from selfpretrain.data.dataset import generator
+from selfpretrain.config import spec
+from selfpretrain.data.dataset import SequenceDataset, generator
+from selfpretrain.data.spec import Classes, SequenceSpec, Split, Tokens
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.ops.longconv import circular_conv, fast_length, two_sided_conv
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
+from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
+from selfpretrain.training.train import Data, train
+from tables import Table, put, written
 
 WIDTH, POSITIONS, SIDE = 64, 4096, 1024
-Table = list[list[str]]
+
+
+@spec
+class Noise(Task):
+    """Random symbols."""
+
+    card = Card(source="made here", licence="none needed")
+
+    length: int = 256
+
+    @property
+    def form(self) -> SequenceSpec:
+        """256 symbols, 10 classes."""
+        return SequenceSpec(Tokens(vocab=256), self.length, Classes(tuple("abcdefghij")))
+
+    def load(self, split: Split) -> SequenceDataset:
+        """The same for every split."""
+        random = np.random.default_rng(0)
+        return SequenceDataset.from_array(
+            random.integers(256, size=(512, self.length), dtype=np.uint8), random.integers(10, size=512)
+        )
 
 
 def taken(work: Callable[[], object]) -> float:
@@ -56,8 +80,7 @@ def product(side: int = SIDE) -> float:
 
 
 def shares(mixers: list[str], lengths: list[int], rounds: int) -> Table:
-    table = [["mixer", *(f"{n:,}: ms | share of the product | most of it in" for n in lengths)]]
-    table[0] = ["mixer", *(word for n in lengths for word in (f"{n:,}: ms", "share", "most of it in"))]
+    table = [["mixer", *(word for n in lengths for word in (f"{n:,}: ms", "share", "most of it in"))]]
     for name in mixers:
         row = [name]
         for length in lengths:
@@ -162,6 +185,31 @@ def loops(steps: int, rounds: int) -> Table:
         ["beside", "other / ours, time of a step"],
         *([name, f"{ratio:.2f}"] for name, ratio in ratios.items()),
     ]
+
+
+def ours(recipe: Recipe, steps: int) -> float:
+    """Seconds per step of our loop."""
+    examples = recipe.task.load("train")
+    data = Data(recipe.task.form, examples, examples.take(torch.arange(16)))
+    network = build_network(recipe)
+    start = time.perf_counter()
+    train(recipe.last, network, data)
+    return (time.perf_counter() - start) / steps
+
+
+def bare(recipe: Recipe, steps: int) -> float:
+    """Seconds per step of forward, backward and optimizer step alone, on one prepared batch."""
+    stage, form, network = recipe.last, recipe.task.form, build_network(recipe)
+    optimizer = stage.optim.build(network, {})
+    rows = recipe.task.load("train").batch(torch.arange(16))
+    targets = stage.objective.make_targets(rows, form, generator("bare"))
+    start = time.perf_counter()
+    for _ in range(steps):
+        answers = network(*targets.network_inputs())
+        optimizer.zero_grad(set_to_none=True)
+        (stage.objective.loss(answers, targets, form) / targets.size).backward()
+        optimizer.step()
+    return (time.perf_counter() - start) / steps
 
 
 class Whole(nn.Module):
@@ -274,20 +322,6 @@ def convolution(length: int, rounds: int) -> Table:
     medians = {name: statistics.median(found[1:]) for name, found in times.items()}
     rows = [[name, f"{1e3 * each:,.0f}", f"{each / medians['ours']:.2f}"] for name, each in medians.items()]
     return [["way", "ms", "times ours"], *rows]
-
-
-def written(table: Table) -> str:
-    head, *rows = table
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def put(page: Path, name: str, table: Table) -> None:
-    """The table, between its marks."""
-    marks = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
-    text = page.read_text()
-    page.write_text(pattern.sub(lambda _: f"{marks[0]}\n{written(table)}\n\n{marks[1]}", text))
 
 
 def main() -> None:

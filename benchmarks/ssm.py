@@ -3,15 +3,11 @@
     python benchmarks/ssm.py [--s4 DIR] [--dlr DIR] [--mega DIR] [--only s4,ema] [--lengths 1024,4096,16384]
 
 DIR are checkouts, see published.py; without them ours alone is measured. Forward and backward pass, one
-thread, float32, the published code on its plain PyTorch path.
-
-Times are medians of processor time, both sides taking turns in one process: with freed memory kept for
-both, as ``spt`` keeps it, and with the allocator's default for both. Memory is the growth of the peak of the
-resident set in a fresh process with the default allocator. Errors are max |x - x64| / max |x64| of the output
-and, in brackets, of the worst gradient, against the same code and parameters in float64, with 16 channels.
-From 16384 positions on, the published S4 and S4D kernels are measured on a quarter of the channels and
-scaled (marked *): the whole would need 11 GB. A figure that misses 80 % of its goal, or an error beyond it,
-is red.
+thread, float32, the published code on its plain PyTorch path. passes.py says how is measured; times are with
+freed memory kept for both, as ``spt`` keeps it, and with the allocator's default for both. Errors are
+max |x - x64| / max |x64| of the output and, in brackets, of the worst gradient, against the same code and
+parameters in float64, with 16 channels. From 16384 positions on, the published S4 and S4D kernels are
+measured on a quarter of the channels and scaled (marked *): the whole would need 11 GB.
 
 Every figure goes to --out at once; the same command goes on from there.
 """
@@ -20,10 +16,6 @@ import argparse
 import copy
 import json
 import os
-import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,49 +23,24 @@ from types import ModuleType
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import published
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+import published
+from passes import Fed, Figures, median_times, memory, one_pass
 from selfpretrain import __version__
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.ops.longconv import two_sided_conv
 from selfpretrain.registry import find
-from selfpretrain.system.hardware import peak_memory
 from selfpretrain.system.startup import keep_memory
 
 BATCH, SMALL, WARM = 8, 16, 64
-FEWEST, MOST = 2, 15
+ROUNDS = (2, 15)
 """Passes per side behind a median."""
 SCALED_FROM, SHARE = 16_384, 4
 Make = Callable[[int, int], nn.Module]  # (width, length) -> a module without inputs
-
-
-@dataclass(frozen=True)
-class Goal:
-    """How much better than the published code: time (tuned, default allocator), memory; and our error."""
-
-    speed: float | None = None
-    default: float | None = None
-    memory: float | None = None
-    error: float | None = None
-
-
-GOALS = {
-    ("s4", 1024): Goal(4, None, 10, 2e-5),
-    ("s4", 4096): Goal(25, None, 40, 2e-5),
-    ("s4", 16384): Goal(80, None, 100, 2e-5),
-    ("s4d", 4096): Goal(25, None, 15, 1e-6),
-    ("s4d", 16384): Goal(50, None, 15, 1e-6),
-    ("dlr", 1024): Goal(2.5, None, 2, 2e-6),
-    ("dlr", 4096): Goal(3.5, None, 2, 2e-6),
-    ("dlr", 16384): Goal(5, None, 6, 2e-6),
-    ("ema", 4096): Goal(35, None, 20, 1e-6),
-    ("conv", 4096): Goal(1.6, 3.3, 1.6, 1e-6),
-    ("layer", 4096): Goal(10, 17, 6, 1e-5),
-}
 
 
 @dataclass(frozen=True)
@@ -99,18 +66,6 @@ class Kernel(nn.Module):
         return self.layer.kernel(self.length)
 
 
-class Fed(nn.Module):
-    """A layer with its input, which gets a gradient too."""
-
-    def __init__(self, layer: nn.Module, width: int, length: int) -> None:
-        super().__init__()
-        self.layer, self.x = layer, nn.Parameter(torch.randn(BATCH, length, width))
-
-    def forward(self) -> Tensor:
-        y = self.layer(self.x)
-        return y[0] if isinstance(y, tuple) else y
-
-
 class Convolution(nn.Module):
     """Our convolution in both directions, with the skip connection."""
 
@@ -127,7 +82,7 @@ def our_kernel(mixer: str, states: int = 64, rows: int = 1) -> Make:
 
 
 def our_layer(width: int, length: int) -> nn.Module:
-    return Fed(find("mixers", "s4")().build(LayerContext(width, length)), width, length)
+    return Fed(find("mixers", "s4")().build(LayerContext(width, length)), BATCH, length, width)
 
 
 def fresh_kernel(width: int, length: int) -> tuple[nn.Parameter, nn.Parameter]:
@@ -136,15 +91,15 @@ def fresh_kernel(width: int, length: int) -> tuple[nn.Parameter, nn.Parameter]:
 
 
 def our_convolution(width: int, length: int) -> nn.Module:
-    return Fed(Convolution(*fresh_kernel(width, length)), width, length)
+    return Fed(Convolution(*fresh_kernel(width, length)), BATCH, length, width)
 
 
 def their_layer(code: ModuleType, width: int, length: int) -> nn.Module:
-    return Fed(published.s4_layer(code, width, length), width, length)
+    return Fed(published.s4_layer(code, width, length), BATCH, length, width)
 
 
 def their_convolution(code: ModuleType, width: int, length: int) -> nn.Module:
-    return Fed(published.convolution(code, *fresh_kernel(width, length)), width, length)
+    return Fed(published.convolution(code, *fresh_kernel(width, length)), BATCH, length, width)
 
 
 CASES = {
@@ -177,40 +132,6 @@ def share(case: Case, side: str, length: int) -> int:
     return SHARE if side == "theirs" and case.name in SCALED and length >= SCALED_FROM else 1
 
 
-def one_pass(module: nn.Module, weight: Tensor | None = None) -> Tensor:
-    """Forward and backward; the output."""
-    module.zero_grad(set_to_none=True)
-    y = module()
-    torch.autograd.backward(y, torch.ones_like(y) if weight is None else weight.to(y))
-    return y.detach()
-
-
-def times(case: Case, sides: dict[str, Make], length: int, seconds: float) -> dict[str, float]:
-    """Median processor time of a pass per side, in turns."""
-    modules = {name: make(case.width // share(case, name, length), length) for name, make in sides.items()}
-    taken: dict[str, list[float]] = {name: [] for name in modules}
-    for module in modules.values():
-        one_pass(module)
-    start = time.process_time()
-    for turn in range(MOST):
-        if turn >= FEWEST and time.process_time() - start > seconds:
-            break
-        for name, module in modules.items():
-            begin = time.process_time()
-            one_pass(module)
-            taken[name].append((time.process_time() - begin) * share(case, name, length))
-    return {name: statistics.median(found) for name, found in taken.items()}
-
-
-def memory(case: Case, make: Make, length: int, part: int) -> float:
-    """Growth of the peak of the resident set by a pass, in bytes."""
-    one_pass(make(case.width // part, WARM))
-    module = make(case.width // part, length)
-    before = peak_memory()
-    one_pass(module)
-    return (peak_memory() - before) * part
-
-
 def error(make: Make, length: int) -> tuple[float, float]:
     """Largest error relative to the largest value: of the output, and of the worst gradient."""
     torch.manual_seed(0)
@@ -234,11 +155,17 @@ def measure(case: Case, what: str, length: int, arguments: argparse.Namespace) -
     if what in ("tuned", "default"):
         if what == "tuned" and not keep_memory():
             return {}
-        return times(case, sides, length, arguments.seconds)
+        parts = {side: share(case, side, length) for side in sides}
+        modules = {side: make(case.width // parts[side], length) for side, make in sides.items()}
+        found = median_times(modules, arguments.seconds, ROUNDS)
+        return {side: seconds * parts[side] for side, seconds in found.items()}
     if what == "error":
         return {side: error(make, length) for side, make in sides.items()}
     side = what.removeprefix("memory ")
-    return {side: memory(case, sides[side], length, share(case, side, length))} if side in sides else {}
+    if side not in sides:
+        return {}
+    part = share(case, side, length)
+    return {side: part * memory(lambda n: sides[side](case.width // part, n), WARM, length)}
 
 
 def checkouts(arguments: argparse.Namespace) -> dict[str, Path]:
@@ -248,39 +175,20 @@ def checkouts(arguments: argparse.Namespace) -> dict[str, Path]:
 KINDS = ("tuned", "default", "memory ours", "memory theirs", "error")
 
 
-def ask(what: str) -> dict:
-    """Measure with this script in a fresh process; if it fails, say so and go on."""
-    command = [sys.executable, *sys.argv, "--child", what]
-    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        print(f"{what}: {said}", file=sys.stderr)
-        return {}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def time_row(case: Case, length: int, found: dict[str, dict]) -> list[str]:
-    goal = GOALS.get((case.name, length), Goal())
     cells = [case.says, size(case, length)]
-    for kind, wanted in (("tuned", goal.speed), ("default", goal.default)):
-        cells += [amount(found[kind], side, 1e3) for side in ("ours", "theirs")] + [
-            ratio(found[kind], wanted)
-        ]
+    for kind in ("tuned", "default"):
+        cells += [*(amount(found[kind], side, 1e3) for side in ("ours", "theirs")), ratio(found[kind])]
     return cells
 
 
 def memory_row(case: Case, length: int, found: dict[str, dict]) -> list[str]:
-    goal = GOALS.get((case.name, length), Goal())
     both = found["memory ours"] | found["memory theirs"]
     cells = [case.says, size(case, length), *(amount(both, side, 1e-6) for side in ("ours", "theirs"))]
-    cells.append(ratio(both, goal.memory))
-    for side, wanted in (("ours", goal.error), ("theirs", None)):
+    cells.append(ratio(both))
+    for side in ("ours", "theirs"):
         value, worst = found["error"].get(side, (None, None))
-        text = "-" if value is None else f"{value:.1e} ({worst:.1e})"
-        cells.append(
-            text if value is None or wanted is None else judged(text, value <= wanted, f"{wanted:.0e}")
-        )
+        cells.append("-" if value is None else f"{value:.1e} ({worst:.1e})")
     return cells
 
 
@@ -292,15 +200,8 @@ def amount(found: dict, side: str, factor: float) -> str:
     return f"{found[side] * factor:,.1f}" if side in found else "-"
 
 
-def ratio(found: dict, wanted: float | None) -> str:
-    if not found.get("ours") or not found.get("theirs"):
-        return "-"
-    value = found["theirs"] / found["ours"]
-    return judged(f"{value:.1f}x", value >= 0.8 * wanted, f"{wanted:g}x") if wanted else f"{value:.1f}x"
-
-
-def judged(text: str, good: bool, goal: str) -> str:
-    return f"[{'green' if good else 'red'}]{text}, goal {goal}[/]"
+def ratio(found: dict) -> str:
+    return f"{found['theirs'] / found['ours']:.1f}x" if found.get("ours") and found.get("theirs") else "-"
 
 
 def main() -> None:
@@ -328,20 +229,16 @@ def main() -> None:
 
 def collect(arguments: argparse.Namespace) -> tuple[Table, Table]:
     """All figures, those in --out as they are, in two tables."""
-    known = json.loads(arguments.out.read_text()) if arguments.out and arguments.out.exists() else {}
+    figures = Figures(arguments.out)
     head = ("case", "L", "ours", "published", "ratio")
     spent = Table(*head, "ours", "published", "ratio", title="Time in ms: memory kept | allocator's default")
     needed = Table(*head, "ours", "published", title="Memory in MB | error of output (gradient)")
     for case in (CASES[name] for name in arguments.only.split(",")):
         for length in map(int, arguments.lengths.split(",")):
-            found = {}
-            for what in KINDS:
-                key = f"{case.name}/{what}/{length}"
-                if key not in known and what in arguments.what.split(","):
-                    known[key] = ask(f"{case.name}/{what}/{length}")
-                    if arguments.out:
-                        arguments.out.write_text(json.dumps(known, indent=1) + "\n")
-                found[what] = known.get(key, {})
+            asked = arguments.what.split(",")
+            found = {
+                what: figures.find(f"{case.name}/{what}/{length}") if what in asked else {} for what in KINDS
+            }
             spent.add_row(*time_row(case, length, found))
             needed.add_row(*memory_row(case, length, found))
     return spent, needed

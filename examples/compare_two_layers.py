@@ -8,7 +8,7 @@ The scale "smoke" takes seconds and proves nothing; "small" takes minutes on two
 import argparse
 from pathlib import Path
 
-import selfpretrain as spt
+import selfpretrain
 
 
 def main() -> None:
@@ -19,9 +19,9 @@ def main() -> None:
     parser.add_argument("--jobs", default="auto", help="stages at once")
     flags = parser.parse_args()
 
-    workspace = spt.Workspace.of(flags.runs, workers=flags.jobs)
+    workspace = selfpretrain.Workspace.of(flags.runs, workers=flags.jobs)
     seeds = 1 if flags.scale == "smoke" else 3
-    results = spt.compare(
+    results = selfpretrain.compare(
         "digits", mixers=("attention", "s4d"), seeds=seeds, scale=flags.scale, workspace=workspace
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from captum.attr import Occlusion
 
-import selfpretrain as spt
+import selfpretrain
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     X = random.normal(size=(60, 40))
     X[y == 1, 10:16] += 4
     settings = {"width": 16, "depth": 1, "pretrain_epochs": 3, "epochs": 25, "n_trials": 1}
-    model = spt.SequenceClassifier(**settings).fit(X, y)
+    model = selfpretrain.SequenceClassifier(**settings).fit(X, y)
 
     def probabilities(inputs: torch.Tensor) -> torch.Tensor:
         """Return the probability (n, 2) of both classes for sequences (n, L)."""

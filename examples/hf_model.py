@@ -2,7 +2,7 @@
 
 python examples/hf_model.py [--scale small] [--runs FOLDER]
 
-Needs ``pip install 'selfpretrain[hf]'``. From the command line: ``spt compare --task digits --mixers
+Needs ``pip install 'selfpretrain[hf]'``. From the command line: ``selfpretrain compare --task digits --mixers
 hf-model:FOLDER``, where the folder has a ``config.json``.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 from transformers import AutoModel, BertConfig
 
-import selfpretrain as spt
+import selfpretrain
 
 
 def main() -> None:
@@ -27,17 +27,17 @@ def main() -> None:
     )
     config.save_pretrained(flags.runs / "tiny-bert")
     mixer = f"hf-model:{flags.runs / 'tiny-bert'}"
-    results = spt.compare(
+    results = selfpretrain.compare(
         "digits",
         mixers=("attention", mixer),
         seeds=1 if flags.scale == "smoke" else 3,
         scale=flags.scale,
-        workspace=spt.Workspace(flags.runs),
+        workspace=selfpretrain.Workspace(flags.runs),
     )
     for run in results.to_rows():
         print(f"{run['row']:12} {run['column']:16} seed {run['seed']}: {100 * run['score']:5.1f} %")
 
-    estimator = spt.SequenceClassifier(mixer=mixer, scale="smoke", runs=flags.runs).fit("digits")
+    estimator = selfpretrain.SequenceClassifier(mixer=mixer, scale="smoke", runs=flags.runs).fit("digits")
     print(estimator.save_backbone(flags.runs / "weights.safetensors"))
     model = AutoModel.from_config(config, add_pooling_layer=False)
     left = model.load_state_dict(load_file(flags.runs / "weights.safetensors"), strict=False)

@@ -4,8 +4,8 @@ python examples/own_backbone.py [--scale auto] [--runs FOLDER]
 
 The network is a residual network for pictures, with the layout of torchvision's: a stem, then ``layer1`` and
 so on, each a sequence of blocks. Only ``Rows`` knows that pictures come as sequences of pixels. From the
-command line, in the folder of this file: ``spt compare --task digits --mixers own_backbone:make``, then
-``spt model take ... --backbone weights.safetensors``.
+command line, in the folder of this file: ``selfpretrain compare --task digits --mixers own_backbone:make``,
+then ``selfpretrain model take ... --backbone weights.safetensors``.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-import selfpretrain as spt
+import selfpretrain
 
 
 class BasicBlock(nn.Module):
@@ -75,9 +75,9 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     flags = parser.parse_args()
 
-    estimator = spt.SequenceClassifier(mixer="own_backbone:make", scale=flags.scale, runs=flags.runs).fit(
-        "digits"
-    )
+    estimator = selfpretrain.SequenceClassifier(
+        mixer="own_backbone:make", scale=flags.scale, runs=flags.runs
+    ).fit("digits")
     print(f"accuracy {100 * estimator.score('digits'):.1f} %")
     weights = flags.runs / "weights.safetensors"
     print(estimator.save_backbone(weights))

@@ -2,8 +2,9 @@
 
 python examples/own_csv.py [--steps 500] [--runs FOLDER] [--data FOLDER]
 
-The file has a row per sequence: its label, whose it is, and one column per position. ``spt data import`` does
-the same from the command line, and ``spt compare --task steps`` then compares architectures on it.
+The file has a row per sequence: its label, whose it is, and one column per position. ``selfpretrain data
+import`` does the same from the command line, and ``selfpretrain compare --task steps`` then compares
+architectures on it.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import os
 import random
 from pathlib import Path
 
-import selfpretrain as spt
+import selfpretrain
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
@@ -40,21 +41,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="where imported data are kept")
     flags = parser.parse_args()
     flags.data.mkdir(parents=True, exist_ok=True)
-    os.environ["SPT_DATA"] = str(flags.data.absolute())
+    os.environ["SELFPRETRAIN_DATA"] = str(flags.data.absolute())
 
     table = flags.data / "steps.csv"
     write_table(table)
-    spt.import_data(table, "steps", spt.ImportOptions(label="pace", group="person", sequence="t*"))
-    task = spt.load_task("steps")
+    options = selfpretrain.ImportOptions(label="pace", group="person", sequence="t*")
+    selfpretrain.import_data(table, "steps", options)
+    task = selfpretrain.load_task("steps")
     people = [set(task.load(split).groups.tolist()) for split in ("train", "val", "test")]
     assert not people[0] & people[1] and not people[0] & people[2], "nobody is in two splits"
 
     stages = (
-        spt.Stage(Masked(rate=0.25), spt.Budget(steps=flags.steps)),
-        spt.Stage(Classify(), spt.Budget(steps=flags.steps)),
+        selfpretrain.Stage(Masked(rate=0.25), selfpretrain.Budget(steps=flags.steps)),
+        selfpretrain.Stage(Classify(), selfpretrain.Budget(steps=flags.steps)),
     )
-    recipe = spt.Recipe(task, spt.Model(Attention(heads=2), width=16, depth=1), stages, seed=0)
-    folder = spt.run(recipe, spt.Workspace(flags.runs))
+    model = selfpretrain.Model(Attention(heads=2), width=16, depth=1)
+    recipe = selfpretrain.Recipe(task, model, stages, seed=0)
+    folder = selfpretrain.run(recipe, selfpretrain.Workspace(flags.runs))
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     print(f"{100 * result['scores']['test']['accuracy']:.1f} % of test sequences; everything else: {folder}")
 

@@ -2,8 +2,8 @@
 
 python examples/own_layer.py [--scale small] [--runs FOLDER]
 
-From the command line, in the folder of this file: ``spt compare --task digits --mixers own_layer:Mean``, and
-``spt check own_layer:Mean`` tries whether it looks ahead or mixes in padding.
+From the command line, in the folder of this file: ``selfpretrain compare --task digits --mixers
+own_layer:Mean``, and ``selfpretrain check own_layer:Mean`` tries whether it looks ahead or mixes in padding.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-import selfpretrain as spt
+import selfpretrain
 from selfpretrain.config import spec
 from selfpretrain.mixers.base import LayerContext, Mixer
 
@@ -52,12 +52,12 @@ def main() -> None:
     flags = parser.parse_args()
 
     seeds = 1 if flags.scale == "smoke" else 3
-    results = spt.compare(
+    results = selfpretrain.compare(
         "digits",
         mixers=("attention", Mean()),
         seeds=seeds,
         scale=flags.scale,
-        workspace=spt.Workspace(flags.runs),  # one stage after the other, in this process
+        workspace=selfpretrain.Workspace(flags.runs),  # one stage after the other, in this process
     )
     for run in results.to_rows():
         print(f"{run['row']:12} {run['column']:16} seed {run['seed']}: {100 * run['score']:5.1f} %")

@@ -2,8 +2,9 @@
 
 python examples/own_module.py [--scale small] [--runs FOLDER]
 
-From the command line, in the folder of this file: ``spt compare --task digits --mixers own_module:Conv``, and
-``spt check own_module:Conv`` tests whether it looks ahead or mixes in padding.
+From the command line, in the folder of this file: ``selfpretrain compare --task digits --mixers
+own_module:Conv``, and ``selfpretrain check own_module:Conv`` tests whether it looks ahead or mixes in
+padding.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-import selfpretrain as spt
+import selfpretrain
 
 
 class Conv(nn.Module):
@@ -34,12 +35,12 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     flags = parser.parse_args()
 
-    results = spt.compare(
+    results = selfpretrain.compare(
         "digits",
         mixers=("attention", "own_module:Conv"),
         seeds=1 if flags.scale == "smoke" else 3,
         scale=flags.scale,
-        workspace=spt.Workspace(flags.runs),  # one stage after the other, in this process
+        workspace=selfpretrain.Workspace(flags.runs),  # one stage after the other, in this process
     )
     for run in results.to_rows():
         print(f"{run['row']:12} {run['column']:16} seed {run['seed']}: {100 * run['score']:5.1f} %")

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 from beartype import BeartypeConf
@@ -24,6 +25,10 @@ from beartype.claw import beartype_package
 from jaxtyping import install_import_hook
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# In the default suite, for time; `pytest --hypothesis-profile=thorough` tries ten times as many.
+hypothesis.settings.register_profile("quick", max_examples=25, deadline=None)
+hypothesis.settings.register_profile("thorough", max_examples=250, deadline=None)
+hypothesis.settings.load_profile("quick")
 
 
 def check_annotations() -> None:
@@ -49,8 +54,8 @@ check_annotations()
 
 
 def data_folder() -> Path:
-    """The folder of real data sets: SPT_TEST_DATA, or shared/data beside the repository."""
-    return Path(os.environ.get("SPT_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
+    """The folder of real data sets: SELFPRETRAIN_TEST_DATA, or shared/data beside the repository."""
+    return Path(os.environ.get("SELFPRETRAIN_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 
 
 def pytest_collection_finish() -> None:
@@ -69,7 +74,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("needs_data"):
         missing = [name for name in marker.args or ("",) if not (data_folder() / name).exists()]
         if missing:
-            pytest.skip(f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SPT_TEST_DATA")
+            pytest.skip(
+                f"needs {', '.join(missing) or 'data'} in {data_folder()}; set SELFPRETRAIN_TEST_DATA"
+            )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,7 +104,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:  # pytest names its 
 def needs_data(request: pytest.FixtureRequest) -> Path:
     """The folder of real data; the test is skipped where there is none."""
     if not data_folder().is_dir():
-        pytest.skip(f"needs data in {data_folder()}; set SPT_TEST_DATA")
+        pytest.skip(f"needs data in {data_folder()}; set SELFPRETRAIN_TEST_DATA")
     return data_folder()
 
 
@@ -130,8 +137,8 @@ def few_trees() -> Iterator[None]:
     from selfpretrain.tasks.simple import models
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "MOST_TREES", 20)
-        patch.setattr(models, "LEAST_TREES", 20)
+        patch.setattr(models, "MAX_TREES", 20)
+        patch.setattr(models, "MIN_TREES", 20)
         yield
 
 
@@ -163,14 +170,14 @@ def drawn_pictures(drawing: Callable[[], AbstractContextManager[None]]) -> Itera
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty data folder for this test alone."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
 
 
 @pytest.fixture
 def real_data(needs_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of real data, from which tasks read; what they prepare is written to one of this test."""
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
+    monkeypatch.setenv("SELFPRETRAIN_DATA", f"{tmp_path}{os.pathsep}{needs_data}")
     return needs_data
 
 

@@ -1,4 +1,4 @@
-"""Pages with what was measured: their tables are those of what is kept."""
+"""Tables of pages are those of the data that were measured and kept."""
 
 import json
 
@@ -16,8 +16,8 @@ WRITE = {
 
 
 @pytest.mark.parametrize("name", WRITE)
-def test_tables_are_those_of_what_was_measured(name, tmp_path):
+def test_tables_of_pages_match_the_kept_data(name, tmp_path):
     bench, page = script(name), tmp_path / "page.md"
     page.write_text(bench.PAGE.read_text())
     WRITE[name](bench, page)
-    assert page.read_text() == bench.PAGE.read_text(), f"run python benchmarks/{name}.py --page"
+    assert page.read_text() == bench.PAGE.read_text(), f"run the script {name}.py with --page"

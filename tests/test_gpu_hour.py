@@ -1,4 +1,4 @@
-"""The forty minutes of a lent GPU, rehearsed on the CPU, so that none of them goes to a typo."""
+"""The measurements on a GPU, rehearsed on the CPU."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
     found = lines(tmp_path)
     assert [line["name"] for line in found if "failed" in line] == []
     assert [part for part in dict.fromkeys(line["part"] for line in found)] == [
-        "about", "check", "steps", "papers", "cells",
+        "about", "check", "steps", "papers",
     ]  # fmt: skip
     assert {"environment", "command"} <= set(found[0])
     errors = [line["torch.float64"] for line in found if line["name"].startswith("golden")]
@@ -64,7 +64,7 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path
 
 def test_steps_that_only_a_gpu_can_tell_come_first(tmp_path):
     hour = script("gpu_hour")
-    steps = [name for name, _ in hour.steps(hour.Plan(tmp_path, "cuda", 40, False, 3.0, None))]
+    steps = [name for name, _ in hour.steps(hour.Plan(tmp_path, "cuda", 40, False, 3.0))]
     first = list(dict.fromkeys(steps))[: 2 + 2 * 5 * len(hour.WAYS)]
     for mixer in ("attention", "s4", "s4d", "dlr", "local"):
         for length in (4096, 16_384):

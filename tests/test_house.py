@@ -15,11 +15,11 @@ from selfpretrain.registry import SHELVES
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "selfpretrain"
 FILES = sorted(PACKAGE.rglob("*.py"))
-LARGEST_FILE = 600
-LONGEST_FUNCTION = 80
-MOST_FLOORS = 10
+MAX_FILE = 600
+MAX_FUNCTION = 80
+MAX_FLOORS = 10
 SPEAKS = ("cli", "report")  # where printing is the purpose
-READ_FILES = ("data", "tasks", "system", "training")  # which may have been made by somebody else
+READ_FILES = ("data", "tasks", "system", "training", "runner")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 
@@ -32,7 +32,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def no_long_function(tree: ast.Module, path: Path) -> Iterator[str]:
     for node in functions(tree):
-        if lines(node) > LONGEST_FUNCTION:
+        if lines(node) > MAX_FUNCTION:
             yield f"{node.name} has {lines(node)} lines"
 
 
@@ -169,7 +169,7 @@ def test_rule_bites(rule: Rule, tmp_path: Path) -> None:
 
 def test_sizes() -> None:
     sizes = {str(path.relative_to(PACKAGE)): len(path.read_text().splitlines()) for path in FILES}
-    assert {path: n for path, n in sizes.items() if n > LARGEST_FILE} == {}
+    assert {path: n for path, n in sizes.items() if n > MAX_FILE} == {}
 
 
 def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
@@ -177,7 +177,7 @@ def test_rooms_stand_on_few_floors_and_in_no_circle() -> None:
     imported, floors = imports_of_rooms(), dict[str, int]()
     for room in graphlib.TopologicalSorter(imported).static_order():  # complains of a circle
         floors[room] = 1 + max((floors[other] for other in imported[room]), default=0)
-    assert max(floors.values()) <= MOST_FLOORS, floors
+    assert max(floors.values()) <= MAX_FLOORS, floors
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
@@ -291,7 +291,7 @@ def lines(node: Function) -> int:
 
 
 def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
-    """One function may, and it names one file that a stage has written and can write again."""
+    """Two functions may, and they name one file that a stage has written and can write again."""
     found = set()
     for path in (path for path in FILES if path.parts[len(PACKAGE.parts)] in READ_FILES):
         docs = {ast.get_docstring(node, clean=False) for node in functions(parsed(path))}
@@ -300,7 +300,7 @@ def test_nobody_is_told_to_delete_what_the_tool_has_not_made() -> None:
             texts = {text for text in said if isinstance(text, str)} - docs
             if any(re.search(r"\b(delete|erase|rm)\b", text) for text in texts):
                 found.add((path.relative_to(PACKAGE).as_posix(), function.name))
-    assert found == {("training/run_dir.py", "_advice")}
+    assert found == {("runner/run_dir.py", "_advice"), ("runner/plan.py", "read_result")}
 
 
 def test_the_picture_of_the_rooms_is_true() -> None:

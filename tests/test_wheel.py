@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def said(folder: Path, *command: str | Path) -> str:
     """What a command prints; nothing of this repository is on its path."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPT_DATA")}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SELFPRETRAIN_DATA")
+    }
     done = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -26,7 +28,7 @@ def said(folder: Path, *command: str | Path) -> str:
 def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
     """Built from the sdist, installed alone, beside the dependencies that are here."""
     dist, home = tmp_path / "dist", tmp_path / "env"
-    python, spt = home / "bin" / "python", home / "bin" / "spt"
+    python, command = home / "bin" / "python", home / "bin" / "selfpretrain"
     said(tmp_path, sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, ROOT)
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -41,10 +43,10 @@ def test_the_wheel_works_elsewhere(tmp_path: Path) -> None:
     where = said(tmp_path, python, "-c", "import selfpretrain; print(selfpretrain.__file__)")
     assert where.startswith(str(home)), "the wheel's, not the repository's"
     smoke = ("--seeds", "1", "--scale", "smoke", "--jobs", "1", "--quiet")
-    told = said(tmp_path, spt, "compare", "--task", "digits", "--mixers", "attention", *smoke)
+    told = said(tmp_path, command, "compare", "--task", "digits", "--mixers", "attention", *smoke)
     (report,) = (tmp_path / "runs").glob("compare-*/report.html")
     assert str(report.relative_to(tmp_path)) in "".join(told.split())
-    said(tmp_path, spt, "study", "amos-table-8", "--dry-run")
+    said(tmp_path, command, "study", "amos-table-8", "--dry-run")
 
 
 def test_what_a_release_needs_is_there() -> None:

@@ -235,5 +235,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--data-root"]:
-        os.environ["SPT_DATA"] = sys.argv[2]
+        os.environ["SELFPRETRAIN_DATA"] = sys.argv[2]
     main()

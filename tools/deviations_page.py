@@ -19,7 +19,7 @@ HEAD = """# Deviations
 
 Where recipes and studies do otherwise than the papers, or than the code published with them, and why; made
 from the code by `tools/deviations_page.py`. Settings in the last column bring the other way back:
-`spt study NAME --scale paper -s SETTING=VALUE`, for some cells `-s TASK/ROW/SETTING=VALUE`.
+`selfpretrain study NAME --scale paper -s SETTING=VALUE`, for some cells `-s TASK/ROW/SETTING=VALUE`.
 
 The code published with Amos et al. was run beside ours on 46 configurations of task, model, objective
 and stage, from equal weights, batches and masks, on sequences of up to 1,024 positions and without

@@ -2,8 +2,8 @@
 
     python tools/effect_picture.py FOLDER [--task TASK] [--arms ARM ...] [--rows ROW=NAME ...] [--title TITLE]
 
-FOLDER holds a ``results.csv``: the folder that ``spt compare`` leaves below ``--runs``, or the page of a
-study in ``docs/studies``. Each arm of each architecture is drawn as its mean, its 95 % interval and a dot per
+FOLDER holds a ``results.csv``: the folder that a comparison leaves below ``--runs``, or the page of a study
+in ``docs/studies``. Each arm of each architecture is drawn as its mean, its 95 % interval and a dot per
 seed. Without arguments the picture is drawn again as it was; its description holds the command and the means.
 """
 
@@ -64,7 +64,8 @@ def picture(words: list[str]) -> str:
     effect = read(words)
     arms = list(dict.fromkeys(arm for row in effect.scores.values() for arm in row))
     lines = tuple(
-        _line(arm, at, [row.get(arm, ()) for row in effect.scores.values()]) for at, arm in enumerate(arms)
+        charts.PanelLine(arm, at, tuple(row.get(arm, ()) for row in effect.scores.values()))
+        for at, arm in enumerate(arms)
     )
     panel = charts.Panel(
         effect.title, "accuracy in %", tuple(effect.scores), lines, charts.score_limits(lines)
@@ -82,18 +83,6 @@ def drawn() -> tuple[list[str], str]:
 
 def _mean(scores: tuple[float, ...]) -> float:
     return estimate(scores).mean
-
-
-def _line(arm: str, at: int, rows: list[tuple[float, ...]]) -> charts.PanelLine:
-    found = [estimate(scores) if scores else None for scores in rows]
-    intervals = [
-        None
-        if e is None or e.over_seeds is None
-        else (max(e.mean - e.over_seeds, 0.0), min(e.mean + e.over_seeds, 100.0))
-        for e in found
-    ]
-    means = tuple(None if e is None else e.mean for e in found)
-    return charts.PanelLine(arm, at, means, tuple(intervals), (None,) * len(rows), tuple(rows))
 
 
 def _parser() -> argparse.ArgumentParser:

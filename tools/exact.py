@@ -194,7 +194,9 @@ def table(groups: list[str]) -> list[str]:
     """Return the lines of some groups, each with the name of its group."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as prepared:
-        os.environ["SPT_DATA"] = os.pathsep.join([prepared, os.environ.get("SPT_TEST_DATA", str(DATA))])
+        os.environ["SELFPRETRAIN_DATA"] = os.pathsep.join(
+            [prepared, os.environ.get("SELFPRETRAIN_TEST_DATA", str(DATA))]
+        )
         return [f"{group}: {line}" for group in groups for line in GROUPS[group]()]
 
 
@@ -204,7 +206,10 @@ def table_of(revision: str, groups: list[str]) -> list[str]:
         git = ["git", "-C", str(REPOSITORY), "worktree"]
         subprocess.run([*git, "add", "--detach", "--quiet", f"{folder}/old", revision], check=True)
         try:
-            environment = os.environ | {"PYTHONPATH": f"{folder}/old/src", "SPT_TEST_DATA": str(DATA)}
+            environment = os.environ | {
+                "PYTHONPATH": f"{folder}/old/src",
+                "SELFPRETRAIN_TEST_DATA": str(DATA),
+            }
             command = [sys.executable, f"{folder}/old/tools/exact.py", *groups]
             done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         finally:

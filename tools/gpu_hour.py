@@ -1,13 +1,12 @@
 """Forty minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
 
-    python tools/gpu_hour.py gpu-hour [--minutes 40] [--s4 CHECKOUT] [--parts check,steps,...]
+    python tools/gpu_hour.py gpu-hour [--minutes 40] [--parts check,steps,...]
     python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
 
 check    tests marked ``cuda``; golden values of published code, on the device
 steps    times, memory and syncs of a training step: mixers at growing length, in single and half precision,
-         compiled or not, beside the published S4 layer and a plain Transformer
+         compiled or not, beside a plain Transformer
 papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
-cells    comparisons on tasks that are drawn here, with budgets of minutes
 
 A part may take its share of the minutes; what does not fit is named as left out. The same command goes on
 where it was cut: what is in FOLDER/results.jsonl is not measured again, and failures are tried once more.
@@ -30,27 +29,25 @@ import torch
 from torch import Tensor, nn
 
 try:
-    from selfpretrain.api import compare
+    from selfpretrain.data.dataset import SequenceDataset, generator
 except ModuleNotFoundError as error:
     sys.exit(
         f"error: no module {error.name} here; first {sys.executable} -m pip install -e . beartype pytest"
     )
-from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
-from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.system.hardware import environment
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import backward, prepare
+from selfpretrain.training.step import prepare, step
 
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
-SHARES = {"check": 0.2, "steps": 0.4, "papers": 0.15, "cells": 1.0}
+SHARES = {"check": 0.2, "steps": 0.6, "papers": 1.0}
 """Of the minutes; the last part takes what is left."""
 GRAPHS = "bf16, graphs"
 """The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
@@ -93,7 +90,6 @@ class Plan:
     minutes: float
     toy: bool
     price: float  # of an hour
-    s4: Path | None
 
 
 def clock(device: torch.device) -> float:
@@ -128,15 +124,12 @@ def step_of(
     data = made_up(look, stage.batch).preload(device)
     rows = torch.arange(stage.batch)
 
-    def step() -> None:
+    def train() -> None:
         batch = data.batch(rows).to(device)
         targets = stage.objective.make_targets(batch, look.form, generator("ask"))
-        optimizer.zero_grad(set_to_none=True)
-        backward(network, stage, look.form, targets)
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
+        step(network, optimizer, stage, look.form, targets)
 
-    return step
+    return train
 
 
 def measured(step: Callable[[], None], device: torch.device, toy: bool) -> Result:
@@ -221,8 +214,6 @@ def steps_of(
 ) -> Iterator[tuple[str, Callable[[], Result]]]:
     for length in lengths:
         yield f"plain transformer, {length}", lambda length=length: transformer(plan, length)
-        if plan.s4:
-            yield f"published s4, {length}", lambda length=length: published_s4(plan, length)
         for way in ways:
             for mixer in mixers:
                 yield f"{mixer}, {length}, {way}", lambda m=mixer, n=length, w=way: one(plan, m, n, w)
@@ -248,27 +239,6 @@ def transformer(plan: Plan, length: int) -> Result:
     layer = nn.TransformerEncoderLayer(width, 4, 2 * width, 0.0, nn.functional.gelu, **how)
     network = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).to(device)
     return layered(network, torch.randn(batch, length, width, device=device), device, plan.toy)
-
-
-def published_s4(plan: Plan, length: int) -> Result:
-    """Two layers of the published code, by its plain PyTorch path, with nothing around them."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import published
-
-    (width, batch), device = sizes(plan, length), torch.device(plan.device)
-    block = published.load("s4", plan.s4).S4Block
-    layers = [block(d_model=width, l_max=length, bidirectional=True, transposed=False) for _ in range(2)]
-    network = nn.ModuleList(layers).to(device)
-
-    class Chain(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            for layer in network:
-                x = x + layer(x)[0]
-            return x
-
-    chain = Chain()
-    chain.layers = network
-    return layered(chain, torch.randn(batch, length, width, device=device), device, plan.toy)
 
 
 def layered(network: nn.Module, x: Tensor, device: torch.device, toy: bool) -> Result:
@@ -307,24 +277,7 @@ def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
     return found | {"epoch": epoch, "hours": hours, "money": hours * plan.price, "batch": stage.batch}
 
 
-def cells(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    for task in ("digits",) if plan.toy else ("pathfinder", "image-jpeg"):
-        for mixer in ("attention", "s4")[: 1 if plan.toy else None]:
-            yield f"{task}, {mixer}", lambda t=task, m=mixer: trained(plan, t, m)
-
-
-def trained(plan: Plan, task: str, mixer: str) -> Result:
-    """Run scratch (matched) and SPT with a short budget in epochs; the stages stay in the folder."""
-    workspace = Workspace(plan.folder / "runs", plan.device, quiet=True)
-    epochs = {"pretrain": 2, "finetune": 4, "scratch": 4}
-    settings: Result = {f"{arm}.budget.epochs": n for arm, n in epochs.items()} | {"stage.evals": 4}
-    settings = {} if plan.toy else settings
-    scale = "smoke" if plan.toy else "paper"
-    results = compare(task, (mixer,), "masked", 1, scale, settings, workspace)
-    return {"rows": [{k: row[k] for k in ("row", "column", "score")} for row in results.to_rows()]}
-
-
-PARTS = {"check": check, "steps": steps, "papers": papers, "cells": cells}
+PARTS = {"check": check, "steps": steps, "papers": papers}
 
 
 def kept(path: Path) -> set[tuple[str, str]]:
@@ -378,7 +331,6 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
-    parser.add_argument("--s4", type=Path, help="a checkout of github.com/state-spaces/s4")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
     if not given.toy and not torch.cuda.is_available():
@@ -388,7 +340,7 @@ def main() -> None:
     if given.toy:
         torch.set_num_threads(1)
     device = "cpu" if given.toy else "cuda"
-    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.s4)
+    plan = Plan(given.folder, device, given.minutes, given.toy, given.price)
     sys.exit(1 if work(plan, given.parts.split(",")) else 0)
 
 

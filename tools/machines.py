@@ -172,18 +172,8 @@ def visited(
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     variables |= {"PYTHONPATH": str(ROOT / "src")} | own | dict(lane.variables)
     report, runs = scratch / "tests.xml", scratch / "runs"
-    demo = [
-        "-m",
-        "selfpretrain",
-        "compare",
-        "--scale",
-        "smoke",
-        "--seeds",
-        "1",
-        "--quiet",
-        "--runs",
-        str(runs),
-    ]
+    compare = ["compare", "--scale", "smoke", "--seeds", "1", "--quiet", "--runs", str(runs)]
+    demo = ["-m", "selfpretrain", *compare]
     suite = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, "--dist", "worksteal"]
     suite += ["--junitxml", str(report), *tests]
     codes = [

@@ -40,7 +40,7 @@ def main() -> None:
     for path in [Path(name).absolute() for name in sys.argv[1:]] or sorted(NOTEBOOKS.glob("*.ipynb")):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            os.environ["SPT_DATA"] = str(Path(folder) / "data")
+            os.environ["SELFPRETRAIN_DATA"] = str(Path(folder) / "data")
             done = executed(notebook)
         path.write_text(json.dumps(done, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -1,7 +1,7 @@
 """Make docs/studies from the results that ship: the page of every study, and the index of all.
 
 Nothing is trained. Run it after new results were kept
-(``spt study NAME --results src/selfpretrain/studies/results``):
+(``selfpretrain study NAME --results src/selfpretrain/studies/results``):
 
     python tools/studies.py [--data-root FOLDER] [STUDY ...]
 
@@ -14,13 +14,17 @@ import argparse
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from selfpretrain.registry import find, names
-from selfpretrain.report import page as reports
+from selfpretrain.report import summary
+from selfpretrain.report.analysis import analyse
+from selfpretrain.report.render import markdown
+from selfpretrain.report.results import read
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
@@ -68,7 +72,7 @@ def listed(name: str, workspace: Workspace, asked: list[str]) -> str:
         there.mkdir()
         for file in files(folder):
             shutil.copy(file, there)
-        return reports.index([folder]).splitlines()[-1]
+        return index([folder]).splitlines()[-1]
     return waiting(there, before) if there.exists() else ""
 
 
@@ -76,6 +80,37 @@ def known(folder: Path, table: str) -> str:
     """The line of the index that a page has."""
     (line,) = (line for line in table.splitlines() if f"({folder.name}/report.md)" in line)
     return line
+
+
+def index(folders: Iterable[Path]) -> str:
+    """Return a Markdown table of experiments, with links relative to their parent folder.
+
+    Raises:
+        StoreError: if one of them cannot be read.
+    """
+    lines = [
+        "| paper | question | scale | seeds | state | outcome |",
+        "| --- | --- | --- | ---: | --- | --- |",
+    ]
+    for folder in folders:
+        analysis = analyse(read(folder))
+        results = analysis.results
+        record = results.record
+        source = record.about.get("Source", "").strip().rstrip(".") or record.name
+        # A study of ours may show numbers of papers, too.
+        reported = [] if source.lower().startswith("our question") else analysis.paper_tables
+        paper = markdown.escaped("; ".join(reported) or source).replace("[", "\\[")
+        outcome = summary.standings(analysis.tasks) if results.missing < len(results.cells) else ""
+        words = (
+            f"[{paper}]({folder.resolve().name}/report.md)",
+            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper is in the first column
+            record.scale,
+            str(analysis.seeds or ""),
+            results.state,
+            markdown.escaped("proves nothing" if outcome and record.scale == "smoke" else outcome),
+        )
+        lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines) + "\n"
 
 
 def files(folder: Path) -> list[Path]:
@@ -93,7 +128,7 @@ def main() -> None:
     if unknown := sorted(set(flags.studies) - set(every)):
         parser.error(f"no study is called {', '.join(unknown)}")
     if flags.data_root:
-        os.environ["SPT_DATA"] = flags.data_root
+        os.environ["SELFPRETRAIN_DATA"] = flags.data_root
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
         workspace = Workspace.of(Path(runs), "cpu", "1")

@@ -1,10 +1,10 @@
 """Self-pretraining for sequence models: pretrain on the task's own data, finetune, compare fairly.
 
-Begin with ``compare``, which does what ``spt compare`` does and returns its results:
+Begin with ``compare``, which does what ``selfpretrain compare`` does and returns its results:
 
-    import selfpretrain as spt
+    import selfpretrain
 
-    results = spt.compare("digits", mixers=("attention", "s4d"), seeds=3)
+    results = selfpretrain.compare("digits", mixers=("attention", "s4d"), seeds=3)
     rows = results.to_rows()  # one dict per run: for pandas.DataFrame(rows), or a CSV
 
 ``study`` reproduces a table or figure of the papers. ``import_data`` imports your own files

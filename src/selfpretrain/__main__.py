@@ -1,4 +1,4 @@
-"""Entry point of ``python -m selfpretrain``, the same as ``spt``; torchrun needs a module to launch."""
+"""Entry point of ``python -m selfpretrain``; torchrun needs a module to launch."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Python API of ``spt compare`` and ``spt study``: plan, run and forecast comparisons and studies."""
+"""What the commands ``compare`` and ``study`` do: plan, run and forecast comparisons and studies."""
 
 import hashlib
 import json

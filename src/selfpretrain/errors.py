@@ -17,7 +17,7 @@ import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
-MOST_OFFERED = 2000
+MAX_OFFERED = 2000
 """Maximum number of names searched for the nearest one."""
 
 
@@ -81,7 +81,7 @@ def first_line(error: BaseException) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about ``name``: the closest known name, or the known names."""
-    known = list(known)[:MOST_OFFERED]
+    known = list(known)[:MAX_OFFERED]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if len(name) < 4 else 0.55)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
     return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {join_names(known)}"

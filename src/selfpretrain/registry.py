@@ -86,7 +86,8 @@ def find(shelf: str, name: str) -> Any:
         known += own.imported_datasets()
         if Path(name).is_file():
             raise UnknownName(
-                f"no {SHELVES[shelf]} called {name!r}, but a file: spt data import {name} makes it a task"
+                f"no {SHELVES[shelf]} called {name!r}, but a file: "
+                f"selfpretrain data import {name} makes it a task"
             )
     raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
 

@@ -16,7 +16,7 @@ from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, first_line, name_of, names
 from selfpretrain.report.results import read_stage
-from selfpretrain.runner.plan import plan_recipes
+from selfpretrain.runner.plan import Plan, plan_recipes
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.arms.base import Arm, contrasts_of, resolve_arms
@@ -201,7 +201,6 @@ def test_a_comparison_has_the_chosen_arms_in_their_order_and_says_what_they_are(
     assert [cell.column for cell in experiment.cells] == columns
     assert experiment.contrasts[0] == (SPT, MATCHED)
     assert f"{columns[0]}: {first_line(ARMS['joint']())}" in experiment.notes
-    assert (
-        study.experiment("smoke").folder
-        != comparison(TASKS["equal"], (Attention(2),), None, 1, "smoke", {}).experiment("smoke").folder
-    )
+    other = comparison(TASKS["equal"], (Attention(2),), None, 1, "smoke", {})
+    folders = [Plan.of(each.experiment("smoke")).experiment.folder for each in (study, other)]
+    assert folders[0] != folders[1]

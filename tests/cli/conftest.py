@@ -14,7 +14,7 @@ from selfpretrain.estimators import base, scores
 
 
 @pytest.fixture
-def spt(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Call the command: its exit code, what it printed, and what it said besides, on one line."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
@@ -40,7 +40,7 @@ def few_draws() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Compared:
-    """A finished ``spt compare``: its command, its folder of runs, and what it said."""
+    """A finished ``selfpretrain compare``: its command, its folder of runs, and what it said."""
 
     command: tuple[str, ...]
     runs: Path

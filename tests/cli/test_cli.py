@@ -70,7 +70,7 @@ def test_an_interruption_after_the_last_stage_stops(compared, tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(f"selfpretrain.{place}", lambda *_: os.kill(os.getpid(), signal.SIGINT))
         assert app.run(list(compared.command)) == 130
-    assert "spt compare --task digits" in capsys.readouterr().err.splitlines()[-1]
+    assert "selfpretrain compare --task digits" in capsys.readouterr().err.splitlines()[-1]
     assert not page.exists()
     assert app.run(list(compared.command)) == 0
     assert page.exists()
@@ -119,7 +119,10 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--set", "pretrain.optm.lr=1"], "did you mean pretrain.optim.lr"),
         (["compare", "--set", "pretrain.optim.lr=-1"], "greater than 0"),
         ([*TOY, "-s", "lr=1"], "did you mean pretrain.optim.lr or finetune.optim.lr or scratch.optim.lr?"),
-        ([*TOY, "-s", "model.widthh=8"], "did you mean 'model.width'?; spt list settings majority shows all"),
+        (
+            [*TOY, "-s", "model.widthh=8"],
+            "did you mean 'model.width'?; selfpretrain list settings majority shows all",
+        ),
         (
             [*TOY, "-s", "finetune.optim.rate=8"],
             "there is no setting 'finetune.optim.rate'",
@@ -138,7 +141,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["run", "foreign.json"], "comes from outside"),
         (["run", "other.json"], "does not hold a recipe"),
         (["report", "missing"], "missing"),
-        (["report", "empty"], "spt compare --task TASK"),
+        (["report", "empty"], "selfpretrain compare --task TASK"),
         (["runs", "gc", "missing"], "there is no directory missing"),
         (["compare", "--seeds", "0"], "write a number from 1 to"),
         (["compare", "--seeds", "4..99"], "at most, such as 4..12"),
@@ -168,12 +171,16 @@ def test_mistakes_get_one_clear_line(tmp_path, monkeypatch, capsys, arguments, s
     assert code == (1 if arguments[-1] in ("file", "broken.json", "empty", "missing") else 2)
 
 
-def test_ctrl_c_is_answered_with_how_to_go_on(spt, monkeypatch):
+def test_ctrl_c_is_answered_with_how_to_go_on(cli, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("selfpretrain.estimators.files.fit", interrupted)
-    assert spt("fit", "digits", "-o", "m") == (130, "", "stopped at once; to go on: spt fit digits -o m")
+    assert cli("fit", "digits", "-o", "m") == (
+        130,
+        "",
+        "stopped at once; to go on: selfpretrain fit digits -o m",
+    )
 
 
 def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
@@ -182,35 +189,35 @@ def test_what_nobody_has_thought_of_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr(app, "command_line", fail)
     assert app.run(["list"]) == 1
-    assert "error: unforeseen ZeroDivisionError: no reason (SPT_DEBUG=1" in capsys.readouterr().err
+    assert "error: unforeseen ZeroDivisionError: no reason (SELFPRETRAIN_DEBUG=1" in capsys.readouterr().err
 
 
-def test_a_mixer_that_fails_is_named(spt, tmp_path):
+def test_a_mixer_that_fails_is_named(cli, tmp_path):
     command = ["compare", "--task", "toys:Majority", "--mixers", "attention,toys:Broken", "--scale", "smoke"]
-    code, _, err = spt(*command, "--jobs", 1, "--runs", tmp_path)
+    code, _, err = cli(*command, "--jobs", 1, "--runs", tmp_path)
     assert code == 1 and "broken fails: RuntimeError: this mixer is broken" in err
 
 
-def test_own_mixer_by_dotted_path(spt, tmp_path, monkeypatch):
+def test_own_mixer_by_dotted_path(cli, tmp_path, monkeypatch):
     toys = (SUPPORT / "toys.py").read_text()
     (tmp_path / "ourlab.py").write_text(toys.replace("class Careless", "class Mean"))
     monkeypatch.syspath_prepend(tmp_path)
     command = ["compare", "--task", "toys:Majority", "--mixers", "ourlab:Mean", "--arms", "scratch,spt"]
     command += ["--scale", "smoke", "--seeds", 1, "--jobs", 1, "--runs", tmp_path / "runs"]
-    code, _, err = spt(*command)
+    code, _, err = cli(*command)
     assert code == 2
     assert "mean must not be pretrained causally (causality: positions from 1 on reach earlier ones" in err
     assert not (tmp_path / "runs" / "stages").exists()
-    code, out, err = spt(*command, "--objective", "masked")
+    code, out, err = cli(*command, "--objective", "masked")
     assert code == 0, err
     assert "mean" in out
     (table,) = tmp_path.glob("runs/compare-*/report.md")
     assert "mean: padding content: padding reaches real positions" in table.read_text()
 
 
-def test_run_a_recipe_again(spt, compared, tmp_path):
+def test_run_a_recipe_again(cli, compared, tmp_path):
     recipe = next(compared.runs.glob("stages/digits-attention-classify-*/recipe.json"))
-    code, _, err = spt("run", recipe, "--runs", tmp_path)
+    code, _, err = cli("run", recipe, "--runs", tmp_path)
     assert code == 0, err
     name = recipe.parent.name
     assert scores(tmp_path)[name] == scores(compared.runs)[name]
@@ -241,7 +248,7 @@ def ended(process):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the workers in /proc")
-def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(spt, tmp_path, undisturbed):
+def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(cli, tmp_path, undisturbed):
     """The same command ends with the numbers of a run that was not disturbed."""
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     assert process.stderr.readline().startswith("started ")
@@ -249,22 +256,22 @@ def test_ctrl_c_and_a_killed_worker_are_reported_and_nothing_is_lost(spt, tmp_pa
     os.killpg(process.pid, signal.SIGINT)
     code, err = ended(process)
     last = err.splitlines()[-1]
-    assert code == 130 and "resumes from here" in last and "spt compare --task toys:Majority" in last
+    assert code == 130 and "resumes from here" in last and "selfpretrain compare --task toys:Majority" in last
     process = start(*CUT, "--jobs", "2", cwd=tmp_path)
     process.stderr.readline()
     os.kill(max(children(process)), signal.SIGKILL)
     code, err = ended(process)
     assert code == 1 and "a worker process was killed" in err
-    code, _, err = spt(*CUT, "--jobs", 1, "--runs", tmp_path / "runs")
+    code, _, err = cli(*CUT, "--jobs", 1, "--runs", tmp_path / "runs")
     assert code == 0, err
     assert scores(tmp_path / "runs") == scores(undisturbed)
 
 
-def test_results_of_another_version_are_left_alone(spt, tmp_path, undisturbed):
+def test_results_of_another_version_are_left_alone(cli, tmp_path, undisturbed):
     stage = next(undisturbed.glob("stages/*-causal-*"))
     other = tmp_path / "stages" / stage.name
     other.mkdir(parents=True)
     (other / "result.json").write_text('{"format": 99}')
-    code, _, err = spt(*CUT, "--jobs", 1, "--runs", tmp_path)
+    code, _, err = cli(*CUT, "--jobs", 1, "--runs", tmp_path)
     assert code == 1 and "format 99" in err
     assert json.loads((other / "result.json").read_text()) == {"format": 99}

@@ -1,4 +1,4 @@
-"""``spt fit``, ``predict`` and ``model`` as people use them: answers in order, mistakes in one line."""
+"""Commands ``fit``, ``predict`` and ``model`` as people use them: answers in order, mistakes in one line."""
 
 import csv
 import json
@@ -44,8 +44,8 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(spt, folder, tmp_path):
-    code, out, _ = spt("model", "show", folder / "model")
+def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(cli, folder, tmp_path):
+    code, out, _ = cli("model", "show", folder / "model")
     assert code == 0
     assert "sine, square" in out and "balanced accuracy" in out and "masked, then" in out
     assert "](reliability.svg)" in (folder / "model" / "README.md").read_text()
@@ -58,8 +58,8 @@ def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(spt, folder, 
     assert not (unscored / "reliability.svg").exists()
 
 
-def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
-    assert spt("predict", folder / "model", folder / "good.csv", "-o", folder / "out.csv")[0] == 0
+def test_answers_are_those_of_python_in_the_order_of_the_file(cli, folder):
+    assert cli("predict", folder / "model", folder / "good.csv", "-o", folder / "out.csv")[0] == 0
     found, asked = rows_of(folder / "out.csv"), rows_of(folder / "good.csv")
     assert [row["name"] for row in found] == [row["name"] for row in asked]
     model = SequenceClassifier.load(folder / "model")
@@ -69,32 +69,32 @@ def test_answers_are_those_of_python_in_the_order_of_the_file(spt, folder):
     assert [row["prediction"] for row in found] == model.predict(list(x)).tolist()
 
 
-def test_bad_rows_are_named_and_the_others_answered_if_asked(spt, folder):
-    code, _, err = spt("predict", folder / "model", folder / "new.csv", "-o", folder / "no.csv")
+def test_bad_rows_are_named_and_the_others_answered_if_asked(cli, folder):
+    code, _, err = cli("predict", folder / "model", folder / "new.csv", "-o", folder / "no.csv")
     assert code == 2 and not (folder / "no.csv").exists()
     assert "2 of 20 sequences cannot be used: new.csv, line 5: column 't2' holds 'oops'" in err
     arguments = ("predict", folder / "model", folder / "new.csv", "-o", folder / "some.csv", "--skip-bad")
-    code, out, _ = spt(*arguments)
+    code, out, _ = cli(*arguments)
     assert code == 0 and "2 without an answer" in out
     found = rows_of(folder / "some.csv")
     assert [i for i, row in enumerate(found) if row["problem"]] == [3, 5]
     assert found[3]["prediction"] == "" and found[4]["prediction"] in ("sine", "square")
     out = folder / "vectors.npy"
-    assert spt("model", "embed", folder / "model", folder / "new.csv", "-o", out, "--skip-bad")[0] == 0
+    assert cli("model", "embed", folder / "model", folder / "new.csv", "-o", out, "--skip-bad")[0] == 0
     vectors = np.load(out)
     assert vectors.shape == (20, 16)
     assert np.isnan(vectors).all(1).nonzero()[0].tolist() == [3, 5]
 
 
-def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
+def test_an_arm_of_a_comparison_becomes_a_model(cli, compared, tmp_path):
     experiment = next(compared.runs.glob("compare-*"))
     take = ("model", "take", experiment, "--row", "attention", "-o", tmp_path / "model", "--column")
-    assert spt(*take, "SPT")[0] == 0
+    assert cli(*take, "SPT")[0] == 0
     model = SequenceClassifier.load(tmp_path / "model")
     results = [json.loads(path.read_text()) for path in (compared.runs / "stages").glob("*/result.json")]
     (ours,) = [r for r in results if len(r["recipe"]["stages"]) == 2]
     assert model.score("digits") == ours["scores"]["test"]["accuracy"]
-    code, _, err = spt(*take, "SPS")
+    code, _, err = cli(*take, "SPS")
     assert code == 2 and "no cell attention/SPS, seed 0; did you mean 'digits: attention/SPT, seed 0'" in err
 
 
@@ -119,25 +119,25 @@ def test_an_arm_of_a_comparison_becomes_a_model(spt, compared, tmp_path):
         ),
     ],
 )
-def test_mistakes_get_one_line(spt, folder, monkeypatch, tmp_path, arguments, code, said):
+def test_mistakes_get_one_line(cli, folder, monkeypatch, tmp_path, arguments, code, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     paths = {"{model}": folder / "model", "{good}": folder / "good.csv"}
-    found, _, err = spt(*(paths.get(argument, argument) for argument in arguments))
+    found, _, err = cli(*(paths.get(argument, argument) for argument in arguments))
     assert (found, said in err) == (code, True), err
     assert "started" not in err  # no model is trained that has no place
 
 
-def test_other_settings_are_given_by_name(spt, folder, tmp_path):
+def test_other_settings_are_given_by_name(cli, folder, tmp_path):
     more = ("-s", "pooling=max", "-s", "dropout=0.1", "--set", "width=24")
     train = (folder / "train.csv", "--label", "shape", "--sequence", "t*", "--scale", "smoke", "-q")
-    assert spt("fit", *train, "-o", tmp_path / "model", "--runs", tmp_path / "runs", *more)[0] == 0
+    assert cli("fit", *train, "-o", tmp_path / "model", "--runs", tmp_path / "runs", *more)[0] == 0
     network = SequenceClassifier.load(tmp_path / "model").predictor_.model
     assert (network.pooling, network.dropout, network.width) == ("max", 0.1, 24)
 
 
-def test_a_warning_is_a_line_without_our_code(spt, folder, tmp_path):
+def test_a_warning_is_a_line_without_our_code(cli, folder, tmp_path):
     np.save(tmp_path / "long.npy", np.ones((2, 2 * POSITIONS)))
-    code, _, err = spt("predict", folder / "model", tmp_path / "long.npy", "-o", tmp_path / "a.csv")
+    code, _, err = cli("predict", folder / "model", tmp_path / "long.npy", "-o", tmp_path / "a.csv")
     assert code == 0
     assert err.startswith("note: 2 of 2 sequences are cut to the 24 positions") and ".py" not in err

@@ -100,7 +100,7 @@ def test_compare_builds_its_experiment_and_reads_its_folder_once(tmp_path, monke
 
 
 def test_what_is_planned_with_a_stub_is_not_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     planner = Planner(stubs=True)
     study = api.comparison("text", ("s4d",), "masked", 1, "small", {}, planner)
     with pytest.raises(SpecError, match="planned with a stub of its data"):

@@ -1,4 +1,4 @@
-"""``spt predict`` of folders of texts and recordings, long tables and arrays: read as in training."""
+"""Predictions of folders of texts and recordings, long tables and arrays: read as in training."""
 
 import csv
 from dataclasses import replace
@@ -19,10 +19,10 @@ from selfpretrain.system.files import read_json, write_json
 WORDS = {"cats": "a cat sat on a mat ", "dogs": "the dog dug up the log "}
 
 
-def fit(spt, data, *more):
+def fit(cli, data, *more):
     made = data.parent / "model"
     smoke = ("--scale", "smoke", "-q", "--runs", data.parent / "runs")
-    assert spt("fit", data, "-o", made, *smoke, *more)[0] == 0
+    assert cli("fit", data, "-o", made, *smoke, *more)[0] == 0
     return made
 
 
@@ -31,29 +31,29 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_texts_of_a_folder(spt, tmp_path):
+def test_texts_of_a_folder(cli, tmp_path):
     for kind, text in WORDS.items():
         for i in range(20):
             file = tmp_path / "train" / kind / f"{i}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text * 3 + str(i))
-    model = fit(spt, tmp_path / "train")
+    model = fit(cli, tmp_path / "train")
     new = tmp_path / "new"
     (new / "more").mkdir(parents=True)
     (new / "b.txt").write_text("a cat and a dog")
     (new / "more" / "a.txt").write_text("the log")
     (new / "none.txt").write_text("")
-    code, _, err = spt("predict", model, new, "-o", tmp_path / "out.csv")
+    code, _, err = cli("predict", model, new, "-o", tmp_path / "out.csv")
     assert code == 2 and "row 3: there is no sequence" in err
-    assert spt("predict", model, new, "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
+    assert cli("predict", model, new, "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
     found = rows_of(tmp_path / "out.csv")
     assert [row["file"] for row in found] == ["b.txt", "more/a.txt", "none.txt"]
     probabilities = SequenceClassifier.load(model).predict_proba(["a cat and a dog", "the log"])
     assert [[float(row["p(cats)"]), float(row["p(dogs)"])] for row in found[:2]] == probabilities.tolist()
     assert found[2]["prediction"] == ""
-    assert spt("predict", model, new / "b.txt", "-o", tmp_path / "one.csv")[0] == 0
+    assert cli("predict", model, new / "b.txt", "-o", tmp_path / "one.csv")[0] == 0
     assert rows_of(tmp_path / "one.csv")[0]["prediction"] == found[0]["prediction"]
-    assert spt("model", "embed", model, new / "b.txt", "-o", tmp_path / "v.npy")[0] == 0
+    assert cli("model", "embed", model, new / "b.txt", "-o", tmp_path / "v.npy")[0] == 0
     assert np.load(tmp_path / "v.npy").shape == (1, 16)
 
 
@@ -64,15 +64,15 @@ def write_sound(file, frequency, rate=800, kind=np.int16):
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--rate", "400"), marks=pytest.mark.slow)])
-def test_recordings_of_a_folder(spt, tmp_path, options):
+def test_recordings_of_a_folder(cli, tmp_path, options):
     folder = tmp_path / "train"
     for i in range(40):
         write_sound(folder / ("low", "high")[i % 2] / f"{i}.wav", (0.1, 0.9)[i % 2] + i / 400)
-    model = fit(spt, folder, *options)
+    model = fit(cli, folder, *options)
     for name, how in {"a": {}, "fast": {"rate": 1600}, "float": {"kind": np.float32}}.items():
         write_sound(tmp_path / "new" / f"{name}.wav", 0.3, **how)
     (tmp_path / "new" / "torn.wav").write_bytes(b"RIFF")
-    assert spt("predict", model, tmp_path / "new", "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
+    assert cli("predict", model, tmp_path / "new", "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
     found = {row["file"]: row for row in rows_of(tmp_path / "out.csv")}
     assert found["a.wav"]["prediction"] in ("low", "high")
     low = [float(found[f"{name}.wav"]["p(low)"]) for name in ("a", "float")]
@@ -86,11 +86,11 @@ def test_recordings_of_a_folder(spt, tmp_path, options):
         probabilities = SequenceClassifier.load(model).predict_proba([sound])[0]
         answers = [float(found["a.wav"][f"p({name})"]) for name in ("high", "low")]
         assert answers == pytest.approx(probabilities.tolist(), abs=1e-5)
-    code, _, err = spt("predict", model, tmp_path / "out.csv", "-o", tmp_path / "no.csv")
+    code, _, err = cli("predict", model, tmp_path / "out.csv", "-o", tmp_path / "no.csv")
     assert code == 2 and "the model takes recordings (.wav, .flac, .ogg" in err
 
 
-def test_long_tables_and_arrays_with_padding(spt, tmp_path):
+def test_long_tables_and_arrays_with_padding(cli, tmp_path):
     random = np.random.RandomState(0)
     values = {f"p{i}": random.randn(6 + i % 3) + i % 2 for i in range(40)}
 
@@ -105,9 +105,9 @@ def test_long_tables_and_arrays_with_padding(spt, tmp_path):
     write(tmp_path / "train.csv", values, True)
     write(tmp_path / "new.csv", ["p7", "p3", "p30"], False)
     told = ("--id", "who", "--time", "when", "--value", "what", "--label", "state")
-    model = fit(spt, tmp_path / "train.csv", *told)
+    model = fit(cli, tmp_path / "train.csv", *told)
     made = SequenceClassifier.load(model)
-    assert spt("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
+    assert cli("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
     found = rows_of(tmp_path / "out.csv")
     assert [row["who"] for row in found] == ["p3", "p30", "p7"]
     probabilities = made.predict_proba([values[row["who"]] for row in found])
@@ -118,7 +118,7 @@ def test_long_tables_and_arrays_with_padding(spt, tmp_path):
     flat = np.concatenate([values["p7"], values["p3"]])
     np.savez(tmp_path / "flat.npz", x=flat, offsets=np.array([0, 7, 13]))
     for name in ("new", "flat"):
-        assert spt("predict", model, tmp_path / f"{name}.npz", "-o", tmp_path / "o.csv")[0] == 0
+        assert cli("predict", model, tmp_path / f"{name}.npz", "-o", tmp_path / "o.csv")[0] == 0
         again = [float(row["p(0)"]) for row in rows_of(tmp_path / "o.csv")]
         assert np.allclose(again, [probabilities[2, 0], probabilities[0, 0]])
 
@@ -139,54 +139,54 @@ EVENT_OPTIONS = ("--id", "who", "--time", "when", "--value", "what", "--label", 
 
 
 @pytest.fixture
-def visits(spt, tmp_path):
+def visits(cli, tmp_path):
     """A model of named events, one of which is a number."""
     random = np.random.RandomState(0)
     rows = {f"p{i}": random.choice(EVENTS[i % 2 :], 6 + i % 3).tolist() for i in range(40)}
     train = write_events(tmp_path / "train.csv", rows, lambda who: ("ill", "well")[int(who[1:]) % 2])
-    return fit(spt, train, *EVENT_OPTIONS)
+    return fit(cli, train, *EVENT_OPTIONS)
 
 
-def test_a_model_of_named_events_takes_a_long_table_of_them(spt, visits, tmp_path):
+def test_a_model_of_named_events_takes_a_long_table_of_them(cli, visits, tmp_path):
     made = SequenceClassifier.load(visits)
     names = made.reading_["events"]
     assert names == sorted(EVENTS) == read_json(visits / "model.json")["reading"]["events"]
     rows = {"b": ["rest", "41", "rest"], "a": ["fever"] * 7, "c": ["41", "41"]}
     expected = made.predict_proba([[names.index(name) for name in rows[who]] for who in "abc"])
     out = tmp_path / "out.csv"
-    assert spt("predict", visits, write_events(tmp_path / "new.csv", rows), "-o", out)[0] == 0
+    assert cli("predict", visits, write_events(tmp_path / "new.csv", rows), "-o", out)[0] == 0
     found = rows_of(out)
     assert [row["who"] for row in found] == ["a", "b", "c"]
     assert [[float(row["p(ill)"]), float(row["p(well)"])] for row in found] == expected.tolist()
     # A table of fewer events has the same numbers, also if all of its names look like numbers.
     few = write_events(tmp_path / "few.csv", {"c": rows["c"]})
-    assert spt("predict", visits, few, "-o", out)[0] == 0
+    assert cli("predict", visits, few, "-o", out)[0] == 0
     assert float(rows_of(out)[0]["p(ill)"]) == pytest.approx(expected[2, 0])
-    assert spt("model", "embed", visits, few, "-o", tmp_path / "v.npy")[0] == 0
+    assert cli("model", "embed", visits, few, "-o", tmp_path / "v.npy")[0] == 0
 
 
 def test_an_event_that_training_lacks_is_an_error_that_names_it_if_no_symbol_is_unknown(
-    spt, visits, tmp_path
+    cli, visits, tmp_path
 ):
     path = visits / "model.json"
     write_json(path, read_json(path) | {"alphabet": None})
     new = write_events(tmp_path / "new.csv", {"a": ["rest", "surgery", "flu"], "b": ["rest", "41"]})
     out = tmp_path / "out.csv"
-    code, _, err = spt("predict", visits, new, "-o", out)
+    code, _, err = cli("predict", visits, new, "-o", out)
     assert code == 2 and not out.exists()
     assert "row 1: id 'a': event 'surgery' is none of the 4 of training" in err and "--skip-bad" in err
-    assert spt("predict", visits, new, "-o", out, "--skip-bad")[0] == 0
+    assert cli("predict", visits, new, "-o", out, "--skip-bad")[0] == 0
     first, second = rows_of(out)
     assert (first["who"], first["prediction"]) == ("a", "") and "'surgery'" in first["problem"]
     assert second["prediction"] in ("ill", "well") and second["problem"] == ""
     alone = write_events(tmp_path / "alone.csv", {"a": ["surgery"]})
-    assert spt("predict", visits, alone, "-o", out, "--skip-bad")[0] == 2
+    assert cli("predict", visits, alone, "-o", out, "--skip-bad")[0] == 2
     empty = write_events(tmp_path / "empty.csv", {"a": ["rest", ""]})
-    code, _, err = spt("predict", visits, empty, "-o", out)
+    code, _, err = cli("predict", visits, empty, "-o", out)
     assert code == 2 and "1 empty cells; every event needs a name" in err
 
 
-def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(spt, visits, tmp_path):
+def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(cli, visits, tmp_path):
     made = SequenceClassifier.load(visits)
     assert replace(made.alphabet_, seen=()) == Alphabet(len(EVENTS) + 3, shift=3, unknown=0, begin=1, end=2)
     path = write_events(tmp_path / "new.csv", {"a": ["41", "surgery"], "b": ["rest"]})
@@ -198,20 +198,20 @@ def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(spt,
     first, rest = (sorted(EVENTS).index(name) + 3 for name in ("41", "rest"))
     assert made.examples(made.readable(new.sequences)).flat.tolist() == [1, first, 0, 2, 1, rest, 2]
     out = tmp_path / "out.csv"
-    code, _, err = spt("predict", visits, path, "-o", out)
+    code, _, err = cli("predict", visits, path, "-o", out)
     assert code == 0 and "such as 'surgery' in id 'a'; they are unknown" in err
     assert [row["prediction"] in ("ill", "well") for row in rows_of(out)] == [True, True]
 
 
-def test_models_without_names_of_events_still_load(spt, visits, tmp_path):
+def test_models_without_names_of_events_still_load(cli, visits, tmp_path):
     path = visits / "model.json"
     content = read_json(path)
     write_json(path, content | {"reading": None})  # as they were saved before
     new = write_events(tmp_path / "new.csv", {"a": ["rest", "41"]})
-    code, _, err = spt("predict", visits, new, "-o", tmp_path / "out.csv")
+    code, _, err = cli("predict", visits, new, "-o", tmp_path / "out.csv")
     assert code == 2 and "does not know how such a file is to be read; give an .npy file" in err
     np.save(tmp_path / "new.npy", np.array([[3, 0]]))
-    assert spt("predict", visits, tmp_path / "new.npy", "-o", tmp_path / "out.csv")[0] == 0
+    assert cli("predict", visits, tmp_path / "new.npy", "-o", tmp_path / "out.csv")[0] == 0
     # A model of numbers says so of words, and gives them no numbers of its own.
     reading = {name: value for name, value in content["reading"].items() if name != "events"}
     write_json(path, content | {"reading": reading})
@@ -249,61 +249,61 @@ def write_curves(path, separator, decimal, rows=40, more=()):
     return path
 
 
-def test_decimal_commas_of_new_files_are_read_as_points(spt, tmp_path):
-    model = fit(spt, write_curves(tmp_path / "train.csv", ";", ","), "--label", "kind")
+def test_decimal_commas_of_new_files_are_read_as_points(cli, tmp_path):
+    model = fit(cli, write_curves(tmp_path / "train.csv", ";", ","), "--label", "kind")
     answers = []
     for separator, decimal in ((";", ","), ("\t", ","), (",", ".")):
         new = write_curves(tmp_path / "new.csv", separator, decimal, rows=1)
-        assert spt("predict", model, new, "-o", tmp_path / "out.csv")[0] == 0
+        assert cli("predict", model, new, "-o", tmp_path / "out.csv")[0] == 0
         answers.append([row["p(a)"] for row in rows_of(tmp_path / "out.csv")])
     assert answers[0] == answers[1] == answers[2]
     # What alone could be thousands is read as in training; points among commas are refused.
     (tmp_path / "new.csv").write_text("t0;t1;t2;t3\n1,234;2,345;3,456;4,567\n")
-    assert spt("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
+    assert cli("predict", model, tmp_path / "new.csv", "-o", tmp_path / "out.csv")[0] == 0
     new = write_curves(tmp_path / "new.csv", ";", ",", rows=2, more=["0,5;1.234;0,5;0,5;a"])
-    code, _, err = spt("predict", model, new, "-o", tmp_path / "out.csv")
+    code, _, err = cli("predict", model, new, "-o", tmp_path / "out.csv")
     assert code == 2 and "new.csv, line 4: column 't1' holds '1.234', but other numbers" in err
 
 
-def test_missing_values_of_new_files_are_named(spt, tmp_path):
-    model = fit(spt, write_curves(tmp_path / "train.csv", ",", "."), "--label", "kind")
+def test_missing_values_of_new_files_are_named(cli, tmp_path):
+    model = fit(cli, write_curves(tmp_path / "train.csv", ",", "."), "--label", "kind")
     new = write_curves(tmp_path / "new.csv", ",", ".", rows=2, more=["1,2,,4,a"])
     with pytest.warns(
         UserWarning, match=r"1 of 3 sequences lack values, the first in new\.csv, line 4: column 't2'"
     ):
         read_new(new, SequenceClassifier.load(model))
-    code, _, err = spt("predict", model, new, "-o", tmp_path / "out.csv")
+    code, _, err = cli("predict", model, new, "-o", tmp_path / "out.csv")
     assert code == 0 and "new.csv, line 4: column 't2'" in err and len(rows_of(tmp_path / "out.csv")) == 3
 
 
-def test_every_row_of_a_text_file_is_answered_or_the_file_is_refused(spt, tmp_path):
+def test_every_row_of_a_text_file_is_answered_or_the_file_is_refused(cli, tmp_path):
     lines = [f"{'ab'[i % 2]}\tmessage number {i}" for i in range(40)]
     (tmp_path / "train.tsv").write_text("\n".join(["kind\ttext", *lines]) + "\n")
-    model = fit(spt, tmp_path / "train.tsv", "--label", "kind")
+    model = fit(cli, tmp_path / "train.tsv", "--label", "kind")
     new, out = tmp_path / "new.tsv", tmp_path / "out.csv"
     new.write_text('text\n"hi mum\nfree call\nok later\n')
-    assert spt("predict", model, new, "-o", out)[0] == 0
+    assert cli("predict", model, new, "-o", out)[0] == 0
     assert [row["prediction"] in ("a", "b") for row in rows_of(out)] == [True] * 3
     new.write_text('text\n"hi mum\nfree call"\nok later\n')
-    code, _, err = spt("predict", model, new, "-o", out)
+    code, _, err = cli("predict", model, new, "-o", out)
     assert code == 2 and "new.tsv, line 2: a quote that opens here is closed 1 lines below" in err
     new = new.with_suffix(".csv")
     new.write_text('text\n"hi mum\nfree call\nok later\n')
-    code, _, err = spt("predict", model, new, "-o", out)
+    code, _, err = cli("predict", model, new, "-o", out)
     assert code == 2 and "new.csv, line 2: a quote that is not closed" in err
     new.write_text('text\n"hi mum\nfree call"\nok later\n')
-    code, _, err = spt("predict", model, new, "-o", out)
+    code, _, err = cli("predict", model, new, "-o", out)
     assert code == 0 and "new.csv: 3 lines hold 2 rows; the row in line 2 has 2 lines" in err
     new.write_text("text\nhi mum\n\nok later\n")
-    code, _, err = spt("predict", model, new, "-o", out)
+    code, _, err = cli("predict", model, new, "-o", out)
     assert code == 2 and "new.csv, line 3: there is no sequence" in err
 
 
-def test_new_files_without_a_header_are_read_as_in_training(spt, tmp_path):
+def test_new_files_without_a_header_are_read_as_in_training(cli, tmp_path):
     train = write_curves(tmp_path / "train.csv", ",", ".")
     train.write_text(train.read_text().partition("\n")[2])
     settings = {"scale": "smoke", "runs": tmp_path / "runs"}
     model = fit_file(str(train), ImportOptions(label="c5", header=False), settings).save(tmp_path / "model")
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:3]))
-    assert spt("predict", model, train, "-o", tmp_path / "out.csv")[0] == 0
+    assert cli("predict", model, train, "-o", tmp_path / "out.csv")[0] == 0
     assert len(rows_of(tmp_path / "out.csv")) == 3

@@ -1,4 +1,4 @@
-"""``spt show`` leads from a printed number to all that made it, and says what it cannot know."""
+"""``selfpretrain show`` leads from a printed number to all that made it, and says what it cannot know."""
 
 import csv
 import io
@@ -53,14 +53,14 @@ def here(made, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def spt(spt):
-    return partial(spt, "show")
+def cli(cli):
+    return partial(cli, "show")
 
 
 @pytest.fixture
-def traced(spt):
+def traced(cli):
     def call(*arguments):
-        code, out, err = spt(*arguments, "--json")
+        code, out, err = cli(*arguments, "--json")
         assert code == 0, err
         return json.loads(out)
 
@@ -119,12 +119,12 @@ def test_what_training_saw_is_counted_in_val_and_test(here, traced):
         assert seen["how"] == "hashed again from the data"
 
 
-def test_what_cannot_be_checked_is_said(here, traced, spt):
+def test_what_cannot_be_checked_is_said(here, traced, cli):
     runs, _, last, _ = here
     assert traced(last)["chain"][1]["shared"] == {}
     assert "--trust toys" in traced(last)["chain"][1]["how"]
     reason = "not checked: toys comes from outside; add --trust toys if you know and trust that package"
-    assert " ".join(spt(last)[1].split()).count(reason) == 2, "once per stage, in full"
+    assert " ".join(cli(last)[1].split()).count(reason) == 2, "once per stage, in full"
     edit(runs / "stages" / last / "result.json", lambda result: result["data"].update(sha256="0" * 64))
     before, after = traced(last, "--trust", "toys")["chain"]
     assert before["shared"]
@@ -136,7 +136,7 @@ def test_data_that_would_have_to_be_made_are_not(here, traced, home):
     task = to_dict(Pathfinder(train=20, val=5, test=5))
     edit(runs / "stages" / last / "result.json", lambda result: result["recipe"].update(task=task))
     how = traced(last)["chain"][-1]["how"]
-    assert "the data are not available; `spt data make pathfinder`" in how
+    assert "the data are not available; `selfpretrain data make pathfinder`" in how
     assert not home.exists()
 
 
@@ -158,7 +158,7 @@ def test_a_study_keeps_what_is_needed_where_data_are_not(here, traced):
     assert [seen["shared"] for seen in traced(stage)["chain"]] == [clean] * 2  # from the data alone
 
 
-def test_the_places_of_a_number_are_found(here, traced, spt):
+def test_the_places_of_a_number_are_found(here, traced, cli):
     runs, study = here[0], study_of(here[0])
     (found,) = traced(reported(runs, "SPT"))["printed"]
     assert (found["study"], found["row"], found["column"], found["seed"]) == (
@@ -167,7 +167,7 @@ def test_the_places_of_a_number_are_found(here, traced, spt):
     assert found["reported"]
     pretraining = traced(reported(runs, "SPT"))["chain"][0]["stage"]
     assert [place["reported"] for place in traced(pretraining)["printed"]] == [False]
-    assert "attention | SPT | seed 0 (a stage before it)" in spt(pretraining)[1]
+    assert "attention | SPT | seed 0 (a stage before it)" in cli(pretraining)[1]
     where = {"table": "Table 1", "row": "Transformer", "column": "Text"}
 
     def print_a_number(content):
@@ -177,23 +177,23 @@ def test_the_places_of_a_number_are_found(here, traced, spt):
 
     edit(study / "study.json", print_a_number)
     number = look_up("amos2024", tuple(where.values()))
-    said = spt(reported(runs, "SPT"))[1]
+    said = cli(reported(runs, "SPT"))[1]
     assert f"{number.value}{number.unit} in amos2024, Table 1, Transformer, Text" in said
 
 
-def test_every_cell_of_a_study_leads_to_a_stage(here, spt, traced):
+def test_every_cell_of_a_study_leads_to_a_stage(here, cli, traced):
     runs, study = here[0], study_of(here[0])
     cells = traced(study)
     assert len(cells) == 3
     for cell in cells:
         assert cell["stage"] == reported(runs, cell["column"])
         assert traced(cell["stage"])["result"]["scores"]["test"]["score"] == cell["score"]
-    out = spt(study.name)[1]
+    out = cli(study.name)[1]
     assert all(cell["stage"] in out for cell in cells)
 
 
-def test_words_say_what_the_recipe_says(here, spt):
-    out = " ".join(spt(here[2])[1].split())  # lines break where the terminal ends
+def test_words_say_what_the_recipe_says(here, cli):
+    out = " ".join(cli(here[2])[1].split())  # lines break where the terminal ends
     for said in (
         "majority (length 24, examples 64, shortest 9, signal tokens, target classes)",
         "attention (heads 2",
@@ -207,20 +207,20 @@ def test_words_say_what_the_recipe_says(here, spt):
         assert said in out
 
 
-def test_commit_and_changes_are_told(here, spt):
+def test_commit_and_changes_are_told(here, cli):
     file = here[0] / "stages" / here[2] / "environment.json"
     edit(file, lambda known: known.update(git={"commit": "abc", "dirty": True}))
-    assert "abc, with changes that are not in it" in spt(here[2])[1]
+    assert "abc, with changes that are not in it" in cli(here[2])[1]
     edit(file, lambda known: known.update(git=None))
-    assert "not run from a repository" in spt(here[2])[1]
+    assert "not run from a repository" in cli(here[2])[1]
 
 
-def test_the_curve_is_csv(here, spt):
+def test_the_curve_is_csv(here, cli):
     runs, _, last, _ = here
     log = runs / "stages" / last / "log.jsonl"
     with log.open("a") as file:
         file.write('{"kind": "train", "step": 7, "loss": NaN}\n{"kind": "tr')
-    code, out, _ = spt(last, "--curve")
+    code, out, _ = cli(last, "--curve")
     assert code == 0
     rows, lines = list(csv.DictReader(io.StringIO(out))), log.read_text().splitlines()[:-1]
     for row, line in zip(rows, map(json.loads, lines), strict=True):
@@ -228,33 +228,33 @@ def test_the_curve_is_csv(here, spt):
             "kind": line["kind"],
             "step": str(line["step"]),
         }
-    assert "NaN" not in spt(last, "--json")[1]
-    assert "nan" not in spt(last)[1]
+    assert "NaN" not in cli(last, "--json")[1]
+    assert "nan" not in cli(last)[1]
 
 
-def test_an_unfinished_stage_is_shown_as_far_as_it_is(here, spt, traced):
+def test_an_unfinished_stage_is_shown_as_far_as_it_is(here, cli, traced):
     runs, first, last, _ = here
     (runs / "stages" / last / "result.json").unlink()
     found = traced(last)
     assert found["result"] == {}
     assert [link["stage"] for link in found["chain"]] == [first, last]
-    assert "not finished" in spt(last)[1]
+    assert "not finished" in cli(last)[1]
 
 
-def test_damaged_neighbours_and_studies_are_named(here, spt):
+def test_damaged_neighbours_and_studies_are_named(here, cli):
     runs, first, last, _ = here
     (runs / "stages" / first / "result.json").write_text("{")
-    code, out, _ = spt(last)
+    code, out, _ = cli(last)
     assert code == 0
     assert "not among these runs" in out and f"note: not readable: {first}" in out
     study = study_of(runs)
     (study / "study.json").write_text("{")
-    code, _, err = spt(study)
+    code, _, err = cli(study)
     assert code == 2 and "study.json" in err
-    assert spt(last)[0] == 0
+    assert cli(last)[0] == 0
 
 
-def test_a_damaged_result_is_named(here, spt):
+def test_a_damaged_result_is_named(here, cli):
     for damage, said in {
         "{": "is damaged",
         '{"format": 9}': "was written in format 9",
@@ -263,11 +263,11 @@ def test_a_damaged_result_is_named(here, spt):
         '{"format": 1, "objective": 3}': "objective: Input should be a valid string",
     }.items():
         (here[0] / "stages" / here[2] / "result.json").write_text(damage)
-        code, _, err = spt(here[2])
+        code, _, err = cli(here[2])
         assert code == 2 and said in err and here[2] in err
 
 
-def test_names_that_do_not_fit(here, spt):
+def test_names_that_do_not_fit(here, cli):
     _, first, last, _ = here
     short = last.rpartition("-")[2]
     for arguments, words in {
@@ -278,7 +278,7 @@ def test_names_that_do_not_fit(here, spt):
         (last, "--runs", "elsewhere"): ["no stage and no study in elsewhere"],
         (study_of(here[0]), "--curve"): ["--curve needs one of its stages"],
     }.items():
-        code, _, err = spt(*arguments)
+        code, _, err = cli(*arguments)
         assert code == 2 and all(word in err for word in words), arguments
 
 

@@ -1,4 +1,4 @@
-"""``spt study`` as people use it: a page, the same command again, kept results, mistakes."""
+"""``selfpretrain study`` as people use it: a page, the same command again, kept results, mistakes."""
 
 import json
 import shutil

@@ -18,7 +18,7 @@ TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds",
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
 
 
 def said(capsys, *arguments, code=0):
@@ -32,7 +32,7 @@ def test_every_verb_has_an_example_that_it_understands(verb, capsys):
     text = said(capsys, verb, "-h")
     assert f"Example: {app.EXAMPLES[verb]}" in text
     flags = [word for word in app.EXAMPLES[verb].split() if word.startswith("--")]
-    assert all(flag in text for flag in flags) and app.EXAMPLES[verb].startswith(f"spt {verb} ")
+    assert all(flag in text for flag in flags) and app.EXAMPLES[verb].startswith(f"selfpretrain {verb} ")
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])

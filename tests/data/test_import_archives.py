@@ -86,7 +86,7 @@ def test_a_data_set_of_the_hub_keeps_its_splits_and_names_of_classes(monkeypatch
 
     splits = {"train": split(1500), "validation": split(20), "test": split(30), "unsupervised": split(9)}
     library = SimpleNamespace(load_dataset=lambda name: splits)
-    monkeypatch.setattr(tables, "_reachable", lambda: True)
+    monkeypatch.setattr(tables, "connection_problem", lambda url, wait: "")
     monkeypatch.setattr(tables, "_library", lambda: library)
     made = bring("hf:somebody/texts", label="label")
     assert [len(made.examples(split)) for split in SPLITS] == [1500, 20, 30]

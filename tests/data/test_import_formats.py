@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 from scipy.io import wavfile
 
 from imports import bring
-from selfpretrain.data.importing import arrays, importer, media_files, tables, ts_files
+from selfpretrain.data.importing import importer, tables
 from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
@@ -185,9 +185,7 @@ def series(path, lengths=(5, 9), target=False, missing=False):
 
 @pytest.mark.parametrize("lengths", [(5, 9), (6, 6)])
 @pytest.mark.parametrize("target", [False, True])
-@pytest.mark.parametrize("at_once", [1, 256])
-def test_time_series_files(tmp_path, monkeypatch, lengths, target, at_once):
-    monkeypatch.setattr(ts_files, "AT_ONCE", at_once)
+def test_time_series_files(tmp_path, lengths, target):
     x = series(tmp_path / "waves.ts", lengths, target)
     made = bring(tmp_path / "waves.ts")
     assert numbers(made) == x
@@ -221,8 +219,7 @@ def recordings(root, suffix=".wav"):
 
 
 @pytest.mark.parametrize("suffix", [".wav", ".flac"])
-def test_folders_of_recordings(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(media_files, "AT_ONCE", 5)
+def test_folders_of_recordings(tmp_path, suffix):
     kept = recordings(tmp_path / "speech", suffix)
     made = bring(tmp_path / "speech", group=r"/([a-z]+)_")
     assert [np.ravel(x).tolist() for x in numbers(made)] == [kept[name].tolist() for name in sorted(kept)]
@@ -271,14 +268,12 @@ def test_folders_of_tables_as_the_hub_has_them(tmp_path):
 
 
 @EASY
-@given(st.lists(st.integers(1, 9), min_size=30, max_size=40), st.integers(1, 30), st.sampled_from([(), (2,)]))
-def test_arrays_come_out_as_they_went_in(lengths, piece, channels):
+@given(st.lists(st.integers(1, 9), min_size=30, max_size=40), st.sampled_from([(), (2,)]))
+def test_arrays_come_out_as_they_went_in(lengths, channels):
     x = [np.arange(i, i + n) for i, n in enumerate(lengths)]
     if channels:
         x = [np.stack([row, row / 8], axis=1).astype(np.float32) for row in x]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "AT_ONCE", piece)
-        made = importer.import_arrays("mine", x, [WORDS[i % 2] for i in range(len(x))])
+    made = importer.import_arrays("mine", x, [WORDS[i % 2] for i in range(len(x))])
     assert numbers(made) == [row.tolist() for row in x]
     assert labels(made) == [WORDS[i % 2] for i in range(len(x))]
 

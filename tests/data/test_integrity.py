@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shlex
 
 import numpy as np
 import pytest
@@ -12,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imports import bring
-from selfpretrain.cli import app
 from selfpretrain.config import spec
 from selfpretrain.data import rows, store
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.paths import imported_datasets
 from selfpretrain.data.spec import SPLITS, Classes, SequenceSpec, Tokens
-from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, stored_datasets
+from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, stored_datasets, verify
 from selfpretrain.errors import DamagedData, DataError
+from selfpretrain.system.files import SEAL, json_bytes
 from selfpretrain.tasks.base import Card
 from selfpretrain.tasks.common import stored
 from selfpretrain.tasks.common.stored import Prepared
@@ -55,7 +54,7 @@ def say(folder, **changes):
     meta = json.loads((folder / "meta.json").read_text()) | changes
     for name in meta["sha256"]:
         meta["sha256"][name] = store.file_hash(store.file_of(folder, name))
-    (folder / "meta.json").write_text(json.dumps(meta | {"seal": store.seal(meta)}))
+    (folder / "meta.json").write_bytes(json_bytes(meta))
 
 
 HARM = {
@@ -115,10 +114,10 @@ def test_harm_is_found_by_bounds_where_hashes_agree(tiny, harm):
 def test_what_a_set_claims_is_not_believed(tiny, claim):
     meta = json.loads((tiny / "meta.json").read_text())
     (tiny / "meta.json").write_text(json.dumps(meta | CLAIMS[claim]))
-    with pytest.raises(DamagedData, match="json not as written"):
+    with pytest.raises(DamagedData, match="its content is not what was written"):
         open_dataset(tiny)
     unsealed = meta | CLAIMS[claim]
-    unsealed.pop("seal")
+    unsealed.pop(SEAL)
     (tiny / "meta.json").write_text(json.dumps(unsealed))
     with pytest.raises(DamagedData, match="is damaged"):
         open_dataset(tiny)
@@ -135,20 +134,19 @@ def test_no_description_another_version_and_symbols_outside_of_the_vocabulary(ti
     flip(tiny / "flat.bin", 7, 7)
     say(tiny)
     with pytest.raises(DamagedData, match="outside of the vocabulary"):
-        open_dataset(tiny, rehash=True)
+        verify(tiny)
     (tiny / "meta.json").unlink()
     with pytest.raises(DamagedData, match="json is not there; put the files back"):
         open_dataset(tiny)
     (tiny / "meta.json").write_text('{"format": 99}')
-    with pytest.raises(DataError, match=r"format 99.*set SPT_DATA to another folder") as caught:
+    with pytest.raises(DataError, match=r"format 99.*set SELFPRETRAIN_DATA to another folder") as caught:
         open_dataset(tiny)
     assert not isinstance(caught.value, DamagedData)
 
 
 def test_no_bit_passes(tiny):
-    """Of all files; what is remembered of them decides nothing."""
     random, before = np.random.RandomState(1), open_dataset(tiny).digest
-    files = [file for file in sorted(tiny.iterdir()) if file.name != store.MEMORY]
+    files = sorted(tiny.iterdir())
     for _ in range(200):
         file = files[random.randint(len(files))]
         kept = file.read_bytes()
@@ -159,32 +157,12 @@ def test_no_bit_passes(tiny):
         except DataError as error:
             assert "\n" not in str(error)
         file.write_bytes(kept)
-    for text in ("", "{", "[]", '{"flat": 3}', '{"flat": [1, 2, 3, "x"]}'):
-        (tiny / store.MEMORY).write_text(text)
-        assert open_dataset(tiny).digest == before
-
-
-def test_what_was_right_is_not_read_again_until_it_looks_otherwise(tiny, monkeypatch):
-    read, real = [], store.file_hash
-    monkeypatch.setattr(store, "file_hash", lambda file: read.append(file.name) or real(file))
-    open_dataset(tiny)
-    assert read == []  # the writer has just read them
-    os.utime(tiny / "split.npy", ns=(1, 1))
-    open_dataset(tiny)
-    open_dataset(tiny)
-    assert read == ["split.npy"]
-    open_dataset(tiny, rehash=True)
-    assert len(read) == 6
-    (tiny / store.MEMORY).unlink()
-    open_dataset(tiny)
-    assert len(read) == 11
 
 
 def test_unreadable_is_not_damaged(tiny, monkeypatch):
     def refuse(*_):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    (tiny / store.MEMORY).unlink()
     monkeypatch.setattr(store.hashlib, "file_digest", refuse)
     with pytest.raises(DataError, match="no right to read") as caught:
         open_dataset(tiny)
@@ -192,20 +170,15 @@ def test_unreadable_is_not_damaged(tiny, monkeypatch):
     assert "delete" not in str(caught.value)
 
 
-def test_damaged_imports_say_how_to_get_them_back(tmp_path, home, capsys):
+def test_a_damaged_import_names_the_file_to_import_again(tmp_path, home):
     rows = "".join(f'"some words {i} {"good" * (i % 2)}",{"ab"[i % 2]}\n' for i in range(60))
     (tmp_path / "my file.csv").write_text("text,stars\n" + rows)
-    before = bring(tmp_path / "my file.csv", label="stars", split_seed=7).digest
-    assert app.run(["data", "verify", "mine"]) == 0
+    bring(tmp_path / "my file.csv", label="stars", split_seed=7)
+    verify(home / "own" / "mine")
     flip(home / "own" / "mine" / "flat.bin", 3, 1)
-    capsys.readouterr()
-    assert app.run(["data", "verify"]) == 1
-    out = " ".join(capsys.readouterr().out.split())
-    assert "flat.bin not as written" in out
-    command = shlex.split(out.partition("spt ")[2])
-    assert app.run(command) == 0
-    assert open_dataset(imported_datasets()["mine"]).digest == before
-    assert app.run(["data", "verify", "nobody"]) == 2
+    with pytest.raises(DamagedData, match=r"flat.bin not as written; .*import .*my file.csv again") as caught:
+        verify(home / "own" / "mine")
+    assert "\n" not in str(caught.value)
 
 
 @spec

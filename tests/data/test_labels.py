@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
+from selfpretrain.data.importing.label_columns import LabelColumn
 from selfpretrain.data.importing.source import MISSING, Part
-from selfpretrain.data.labels import LabelColumn
 from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
 
@@ -159,11 +159,9 @@ digits = st.from_regex(r"[-+]?[0-9]{1,4}\.?[0-9]{0,3}(e[0-9])?", fullmatch=True)
 def test_no_two_words_ever_become_one(said):
     said = [each for each in said if each not in MISSING]
     labels = LabelColumn("classes")
-    ones = np.ones(len(said), dtype=np.int64)
-    for some in (said, said[::-1]):
-        columns = {"label": pa.array(some, pa.large_string())}
-        labels.add(Part(ones, ones, columns, np.arange(len(some))))
+    ones = np.ones(2 * len(said), dtype=np.int64)
+    words = pa.array([*said, *said[::-1]], pa.large_string())
     if len(said) > 1:
-        encoded = labels.encode(np.concatenate([ones, ones]), str)
+        encoded = labels.encode(Part(ones, ones, {"label": words}, np.arange(len(ones))), str)
         assert sorted(encoded.names) == sorted(said)
         assert [encoded.names[target] for target in encoded.targets] == [*said, *said[::-1]]

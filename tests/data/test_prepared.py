@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
-from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer
+from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, verify
 from selfpretrain.errors import DataError
 
 FORM = SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
@@ -39,7 +39,7 @@ def test_disk_and_memory_hold_the_same(place):
     kept = memory.finish(FORM)
     assert contents(open_dataset(place)) == contents(written) == contents(kept)
     assert open_dataset(place).form == FORM
-    open_dataset(place, rehash=True)
+    verify(place)
 
 
 def test_an_interrupted_writer_goes_on_from_its_checkpoint(place):

@@ -109,7 +109,7 @@ def test_windows_and_cut_sequences_take_their_labels_along(tmp_path):
     ],
 )
 def test_several_labels_are_kept_on_disk_and_checked(y, target, kind, tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     found = import_arrays("mine", np.array(ROWS), y, options=ImportOptions(target=target))
     assert found.form.target == kind and rows_of(found) == y.tolist()
     assert found.whole.targets.numpy().dtype == np.int16
@@ -118,7 +118,7 @@ def test_several_labels_are_kept_on_disk_and_checked(y, target, kind, tmp_path, 
     assert again.form == found.form and again.digest == found.digest
     meta = json.loads((folder / "meta.json").read_text())
     meta["form"]["target"]["names"] = ["0"] if target == "positions" else ["0", "1", "2"]
-    meta.pop("seal")
+    meta.pop("content_sha256")
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(DamagedData, match=r"targets (are 0 to 1, of 1 classes|is int16 .*, not int16)"):
         open_dataset(folder)

@@ -14,15 +14,15 @@ RANDOM = np.random.RandomState(0)
 X = RANDOM.randn(200, 6)
 WEIGHTS = RANDOM.rand(200) + 0.5
 SETTINGS = {"learning_rate": 0.1, "subsample": 0.5, "max_features": "sqrt", "max_depth": 3}
-SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": models.LEAST_WEIGHT}
+SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": models.MIN_WEIGHT}
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1}
 
 
 @pytest.fixture(autouse=True)
 def all_trees(monkeypatch):
     """As many as users get; other tests have fewer."""
-    monkeypatch.setattr(models, "MOST_TREES", 200)
-    monkeypatch.setattr(models, "LEAST_TREES", 50)
+    monkeypatch.setattr(models, "MAX_TREES", 200)
+    monkeypatch.setattr(models, "MIN_TREES", 50)
 
 
 def names(number):
@@ -101,4 +101,4 @@ def test_statistics_tell_waves_by_their_frequency():
 def test_there_are_fewer_trees_for_many_classes():
     y = np.arange(200) % 40
     model = fit_boosted(X, y, WEIGHTS, Classes(names(40)), 2)
-    assert len(model.root) == models.LEAST_TREES * 40
+    assert len(model.root) == models.MIN_TREES * 40

@@ -24,7 +24,7 @@ def fitted(tmp_path, column, rows, **options):
 
 
 def test_imported_data_are_the_same_task_by_name_as_their_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     words = [f"word{i:02}" if i % 2 else f"{i:02}" for i in range(32)]
     model, path = fitted(tmp_path, "word", words)
     import_data(path, "words", ImportOptions(sequence="word", label="label", split="split"))

@@ -24,23 +24,24 @@ from selfpretrain.registry import find, name_of, names
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace, run_context
+from selfpretrain.training import train
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.train import _Trainer
 
 
 @pytest.fixture
 def steps(monkeypatch):
     """Waits of every step but the first of a stage, which may lay out patterns."""
-    waits, plain = [], _Trainer._step
+    waits, plain = [], train.step
 
-    def step(self):
-        first = not waits or waits[-1][0] is not self
+    def step(network, *given):
+        first = not waits or waits[-1][0] is not network
         with watch() as found:
-            plain(self)
-        waits.append((self, {} if first else dict(found.waits)))
+            answer = plain(network, *given)
+        waits.append((network, {} if first else dict(found.waits)))
+        return answer
 
-    monkeypatch.setattr(_Trainer, "_step", step)
+    monkeypatch.setattr(train, "step", step)
     return waits
 
 
@@ -86,15 +87,16 @@ def test_stages_of_every_objective_end_and_wait_for_nothing(name, steps, tmp_pat
 
 @pytest.mark.parametrize("mixer", ["attention", "s4"])
 def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_path, monkeypatch):
-    made, step = recipe(Masked(), mixer), _Trainer._step
+    made, step = recipe(Masked(), mixer), train.step
 
-    def interrupted(self):
-        step(self)
+    def interrupted(*given):
+        answer = step(*given)
         if len(steps) in (3, 9):
             os.kill(os.getpid(), signal.SIGTERM)
+        return answer
 
     with monkeypatch.context() as patch:
-        patch.setattr(_Trainer, "_step", interrupted)
+        patch.setattr(train, "step", interrupted)
         for _ in range(2):
             with pytest.raises(Interrupted):
                 trained(made, tmp_path / "cut")

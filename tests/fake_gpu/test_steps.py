@@ -22,8 +22,8 @@ from selfpretrain.registry import find, names
 from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, ShuffledOperands
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import accumulate_sums, backward, prepare
-from steps import MIXERS, TOKENS, apart, asked, data
+from selfpretrain.training.step import accumulate_sums, prepare
+from steps import MIXERS, TOKENS, apart, asked, backward, data
 
 CLOSE = {"fp32": 2e-5, "bf16": 0.2}
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import own_networks
-import selfpretrain as spt
+import selfpretrain
 import toys
 from engines import run_experiment
 from selfpretrain.api import comparison
@@ -139,10 +139,10 @@ TINY = {"width": 8, "depth": 2, "scale": "smoke", "device": "cpu"}
         ("InPlace", "a network with inplace fails: RuntimeError: "),
     ],
 )
-@pytest.mark.parametrize("scale", ["smoke", "auto"])
+@pytest.mark.parametrize("scale", ["smoke", pytest.param("auto", marks=pytest.mark.slow)])
 def test_fit_says_in_one_line_why_a_network_cannot_be_trained(name, said, scale):
     with pytest.raises((SpecError, StageFailed)) as caught:
-        spt.SequenceClassifier(mixer=f"own_networks:{name}", **TINY | {"scale": scale}).fit(
+        selfpretrain.SequenceClassifier(mixer=f"own_networks:{name}", **TINY | {"scale": scale}).fit(
             RAGGED, [0, 1] * 20
         )
     assert said in str(caught.value) and "\n" not in str(caught.value)
@@ -157,8 +157,8 @@ def test_tied_weights_are_trained_resumed_saved_and_loaded(tmp_path, monkeypatch
     resumed = run(tied, Workspace(tmp_path / "runs"))
     first, second = (load_file(folder / "weights.safetensors") for folder in (undisturbed, resumed))
     assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-    model = spt.SequenceClassifier(mixer="own_networks:Tied", **TINY).fit(RAGGED, [0, 1] * 20)
-    again = spt.SequenceClassifier.load(model.save(tmp_path / "model"), trust=("own_networks",))
+    model = selfpretrain.SequenceClassifier(mixer="own_networks:Tied", **TINY).fit(RAGGED, [0, 1] * 20)
+    again = selfpretrain.SequenceClassifier.load(model.save(tmp_path / "model"), trust=("own_networks",))
     assert (again.predict_proba(RAGGED) == model.predict_proba(RAGGED)).all()
     layer = again.predictor_.networks[0].blocks[0].mixer.module
     assert layer.first.weight is layer.second.weight
@@ -258,7 +258,7 @@ def test_weights_of_a_model_of_transformers_go_home(compared, config, tmp_path):
 
 
 def test_a_mixer_of_ours_has_no_other_home(tmp_path, capsys):
-    estimator = spt.SequenceClassifier(mixer="gru", scale="smoke", objective=None)
+    estimator = selfpretrain.SequenceClassifier(mixer="gru", scale="smoke", objective=None)
     waves = [np.sin(np.arange(20) * (1 + row % 2)) for row in range(20)]
     estimator.fit(waves, [row % 2 for row in range(20)])
     with pytest.raises(SpecError, match="gru is a mixer of this package"):
@@ -271,12 +271,12 @@ def test_a_mixer_of_ours_has_no_other_home(tmp_path, capsys):
 
 def test_estimators_train_save_and_load_it(tmp_path):
     waves = [np.sin(np.arange(20) * (1 + row % 2)) for row in range(20)]
-    estimator = spt.SequenceClassifier(mixer="own_networks:encoder", scale="smoke")
+    estimator = selfpretrain.SequenceClassifier(mixer="own_networks:encoder", scale="smoke")
     estimator.fit(waves, [row % 2 for row in range(20)])
     estimator.save(tmp_path / "model")
     with pytest.raises(SpecError, match="--trust own_networks"):
-        spt.SequenceClassifier.load(tmp_path / "model")
-    again = spt.SequenceClassifier.load(tmp_path / "model", trust=("own_networks",))
+        selfpretrain.SequenceClassifier.load(tmp_path / "model")
+    again = selfpretrain.SequenceClassifier.load(tmp_path / "model", trust=("own_networks",))
     assert np.array_equal(again.predict_proba(waves), estimator.predict_proba(waves))
     assert "encoder" in (tmp_path / "model" / "README.md").read_text()
 

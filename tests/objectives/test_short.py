@@ -19,7 +19,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import backward
+from steps import backward
 
 KINDS = [registry.find("objectives", name) for name in registry.names("objectives")]
 DENOISERS = [kind for kind in KINDS if issubclass(kind, Denoise)]

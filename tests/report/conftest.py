@@ -106,7 +106,7 @@ def write_experiment(runs, scenes, changes):
         "interpretation": "It is, a **little**.", "asked": 9, "different": 7, "paper": PAPER,
     }  # fmt: skip
     names = ",".join(task["task"]["name"] for task in tasks)
-    command = f"spt compare {names} --mixers {','.join(scenes[0].rows)} --seeds {scenes[0].seeds}"
+    command = f"selfpretrain compare {names} --mixers {','.join(scenes[0].rows)} --seeds {scenes[0].seeds}"
     content = {
         "format": 2, "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00", "command": command,
         "tasks": tasks,

@@ -10,14 +10,15 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from scripts import script
 from selfpretrain.report import diagnostics, format, page, pictures, tables
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import charts
-from selfpretrain.report.layout import Depth
 from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
 from selfpretrain.report.results import read
 
+INDEX = script("studies").index
 ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}
 TWO = {name: ROWS[name] for name in ("attention", "s4d")}
 
@@ -28,6 +29,10 @@ def analysis(folder):
 
 def section(found, title):
     return next(made for made in page.compose(found).sections if made.title == title)
+
+
+def missing(found):
+    return [line for line in section(found, "Before you trust this").points if line.startswith("Missing")]
 
 
 def texts(table):
@@ -64,7 +69,7 @@ def test_a_model_without_any_run_is_named_once(small):
     folder = small(TWO)
     for result in folder.parent.glob("stages/*s4d*/result.json"):
         result.unlink()
-    (line,) = section(analysis(folder), "Missing").points
+    (line,) = missing(analysis(folder))
     assert line.endswith(": s4d: nothing has been run.")
 
 
@@ -73,7 +78,7 @@ def test_models_that_lack_the_same_are_named_together(small):
     for result in folder.parent.glob("stages/*/result.json"):
         if "-0-" not in result.parent.name:
             result.unlink()
-    lines = section(analysis(folder), "Missing").points
+    lines = missing(analysis(folder))
     assert len(lines) == 1 and lines[0].count("attention and s4d") == 1 and "seeds 1 and 2" in lines[0], lines
 
 
@@ -83,7 +88,7 @@ def test_nothing_run(small):
         result.unlink()
     text = page.write(folder)["markdown"].read_text()
     assert "Nothing has been run yet." in text and "task 1: nothing has been run, 18 cells." in text
-    assert "| not run |  |" in page.index([folder])
+    assert "| not run |  |" in INDEX([folder])
 
 
 def test_smoke_proves_nothing(small):
@@ -93,7 +98,7 @@ def test_smoke_proves_nothing(small):
     Console(file=shown, width=100).print(page.show(folder))
     for text in (made["markdown"].read_text(), made["html"].read_text(), shown.getvalue()):
         assert "proves nothing" in " ".join(text.split()) and "is better for" not in text
-    assert page.index([folder]).rstrip().endswith("| proves nothing |")
+    assert INDEX([folder]).rstrip().endswith("| proves nothing |")
     assert "Nothing can be claimed yet." in made["claim"].read_text()
 
 
@@ -178,7 +183,6 @@ def test_curves_begin_with_pretraining(make, scene):
     later = charts.finetuning(cell, True, 1.0)
     assert path[400][0] < min(x for x, _ in later.values()) and later[600][0] == pytest.approx(2.3e12)
     assert charts.finetuning(cell, False, 1.0)[30][0] == 430, "after the steps of pretraining"
-    assert [one.file for one in pictures.top(found)] == ["scores.svg", "curves.svg"]
 
 
 def test_titles_of_curves_keep_apart(small, monkeypatch):
@@ -232,7 +236,7 @@ def test_rows_are_ranked_over_tasks_or_seeds(small, tmp_path):
     assert [r.blocks for r in diagnostics.rankings(one).values()] == [3, 3]
     assert texts(diagnostics.ranks(ranks))[0][0] == "attention"
     for title, of_title in ranks.items():
-        svg = charts.ladder(of_title, title)
+        svg = charts.rank_plot(of_title, title)
         words = "".join(ElementTree.fromstring(svg).itertext())
         assert "critical difference 1.91" in words and all(row in words for row in ROWS)
 
@@ -260,7 +264,7 @@ def test_colours_stay_with_their_arms(small):
         result.unlink()
     part = analysis(folder).tasks[0]
     whole, gap = charts.panels(part, grouped=True)
-    bands = [interval for line in whole.lines for interval in line.intervals]
+    bands = [interval for line in whole.lines for *_, interval in line.means]
     assert bands == [None] * 9, "single runs have no band"
     assert charts.points(whole) and charts.lines(whole)
     assert [line.arm for line in whole.lines] == [0, 1, 2] and [line.arm for line in gap.lines] == [1, 2]
@@ -301,7 +305,7 @@ def test_long_names_leave_room_for_the_figure(small, edit):
 
 
 def test_index_lists_every_study(whole, small):
-    lines = page.index([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
+    lines = INDEX([whole, small(TWO, about={"Source": "Amos et al., | Table 9."})]).splitlines()
     assert len(lines) == 4 and lines[0].startswith("| paper | question | scale | seeds | state | outcome |")
     assert (
         "| [Amos et al. (2024), Table 8](toy-table-small/report.md) | Is it better? | small | 6 |" in lines[2]
@@ -319,31 +323,42 @@ def test_an_average_stands_last_where_tasks_are_alike(small, whole):
     assert table.rows[-1][-1].text == format.score(found.tasks[0].metric, sum(means) / 3)
 
 
-def test_only_resolved_pairs_of_many_models_are_listed(make, scene):
-    level = {f"model {at}": (0.2 + at / 10, 0.2 + at / 10, 0.2 + at / 10) for at in range(7)}
-    task = analysis(make(scene(rows=level, test=200))).tasks[0]
-    table = tables.order(task)
-    assert 0 < len(table.rows) < len(task.ranking.pairs) == 21
-    assert {row[-1].text for row in table.rows} == {"stays"}
-    assert f"{21 - len(table.rows)} pairs that are not are left out" in table.caption
-
-
-def test_every_section_has_its_place(whole):
-    """What a reader needs is on two screens, in this order; all else is folded away."""
-    found = analysis(whole)
-    depths = {made.title: made.depth for made in page.compose(found).sections}
-    seen = ["Scores", "Interpretation", "What differs", "Missing", "Before you trust this", "Cost"]
-    assert [title for title, depth in depths.items() if depth is Depth.OPEN] == seen == list(depths)[:6]
-    assert list(depths)[-1] == "Repeat" and depths["Every run"] == Depth.FULL
+def test_sections_of_few_rows_are_open_and_those_that_few_need_are_folded(whole, small):
+    seen = [
+        "Scores",
+        "Gains",
+        "Before you trust this",
+        "Beside the paper",
+        "Cost",
+        "Learning curves",
+        "Also measured",
+    ]
+    folded = ["How to repeat it", "Files and what to do next"]
+    made = page.compose(analysis(whole)).sections
+    assert [one.title for one in made if one.shown == "open"] == seen and len(page.SECTIONS) == 11
+    assert [one.title for one in made if one.shown == "folded"] == folded
     text = (whole / "report.html").read_text()
     opened = re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL)
-    assert [title in opened for title in (*seen, "Every run", "Repeat")] == [True] * 6 + [False] * 2
+    assert [title in opened for title in (*seen, *folded)] == [True] * 7 + [False] * 2
     markdown = (whole / "report.md").read_text()
     assert re.findall(r"^## (.*)$", markdown, re.MULTILINE) == seen
-    assert markdown.count("<details>\n<summary>") == markdown.count("\n</details>") > 3
+    assert markdown.count("<details>\n<summary>") == markdown.count("\n</details>") == 2
+    many = {one.title: one.shown for one in page.compose(analysis(small(ROWS, tasks=2))).sections}
+    assert (many["Gains"], many["Order of the models"], many["Learning curves"]) == (
+        "folded",
+        "folded",
+        "html",
+    )
+
+
+def test_what_left_the_page_is_in_the_csv(whole):
+    head = (whole / "results.csv").read_text().splitlines()[0].split(",")
+    assert {"score", "val_score", "parameters", "flops", "seconds", "steps", "best_step", "stopped"} <= {
+        *head
+    }
 
 
 def test_an_expectation_asks_for_an_interpretation(small):
-    assert section(analysis(small(TWO, seeds=1, interpretation="")), "Interpretation").prose == page.UNREAD
+    assert page.compose(analysis(small(TWO, seeds=1, interpretation=""))).interpretation == page.UNREAD
     asked = small(TWO, seeds=1, interpretation="", about={}, scale="paper")
-    assert "Interpretation" not in {made.title for made in page.compose(analysis(asked)).sections}
+    assert page.compose(analysis(asked)).interpretation == ""

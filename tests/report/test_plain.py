@@ -72,50 +72,28 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read):
     assert not any(line.startswith("Label more") for line in summary.advice(knowing(0.8)))
 
 
-def test_classes_add_up(read):
+def test_errors_by_class_are_those_of_the_predictions(read):
     found = read(seeds=2)
-    matrix = diagnostics.confusions(found)[0]
-    rows = [[float(entry.text) for entry in row[1:]] for row in matrix.rows]
-    assert all(abs(sum(row) - 100) <= len(row) for row in rows) and len(rows) == len(rows[0]) > 1
-    cells = list(found.tasks[0].task.at("attention", "SPT").values())
-    kept = [cell.scored.predictions for cell in cells]
-    table = diagnostics.by_class(found).rows[: len(rows)]
-    for at, row in enumerate(table):
-        target = np.concatenate([k.target for k in kept])
-        prediction = np.concatenate([k.prediction for k in kept])
+    table = diagnostics.classes(found).rows
+    rows = [row for row in table if row[0].text == "attention"]
+    kept = [cell.scored.predictions for cell in found.tasks[0].task.at("attention", "SPT").values()]
+    target = np.concatenate([k.target for k in kept])
+    prediction = np.concatenate([k.prediction for k in kept])
+    assert len(rows) == len(set(target)) > 1 and {row[1].text for row in rows} == {"SPT"}
+    for at, row in enumerate(rows):
         assert int(row[3].text) == (target == at).sum()
         assert row[4].key == pytest.approx((prediction[target == at] == at).mean())
         assert row[5].key == pytest.approx((target[prediction == at] == at).mean())
-        assert row[6].key == pytest.approx(2 * row[4].key * row[5].key / (row[4].key + row[5].key))
-
-
-def test_arms_that_are_surer_than_right_are_told(read):
-    found = read(seeds=2)
-    assert diagnostics.reliability(found).rows == ()  # nothing was kept of it
-    (task,) = found.tasks
-    for cell in task.task.cells:
-        kept = cell.scored.predictions
-        sure = np.where(kept.prediction == kept.target, 255, 204).astype(np.uint8)
-        vars(cell.scored)["predictions"] = replace(kept, confidence=sure)
-    rows = diagnostics.reliability(found).rows
-    assert [(row[0].text, row[1].text) for row in rows] == list(task.means)
-    for row in rows:
-        assert row[3].key == pytest.approx(row[2].key + 0.8 * (1 - row[2].key))
-        assert row[4].key == pytest.approx(0.8 * (1 - row[2].key))
-    assert any(table.name == "reliability" for table in page._classes(found).tables)
+        assert row[6].text.startswith(f"{(at + 1) % 8} ("), "the only error that was made up"
 
 
 @pytest.mark.parametrize("odd", [{"kind": "reals"}, {"predictions": False}])
 def test_real_targets_and_lost_predictions_have_no_classes(read, odd):
-    found = read(**odd)
-    assert diagnostics.by_class(found).rows == () and diagnostics.confusions(found) == []
+    assert diagnostics.classes(read(**odd)).rows == ()
 
 
-def test_the_page_has_them_and_the_files_for_print_do_not(make, scene):
-    made = page.write(make(scene(rows=HELPS)))
-    text = made["html"].read_text()
-    assert (
-        text.index('class="plain"') < text.index("Against training from scratch") < text.index('class="arms"')
-    )
-    assert "What to do next" in text and "takes for what" in text
-    assert "takes for what" not in made["latex"].read_text()
+def test_the_page_begins_with_one_sentence_and_ends_with_advice(make, scene):
+    text = page.write(make(scene(rows=HELPS)))["html"].read_text()
+    places = ('class="plain"', "Against training from scratch", 'class="arms"', "most often taken for")
+    found = [text.index(words) for words in (*places, "Take this model: attention")]
+    assert found == sorted(found)

@@ -3,7 +3,6 @@
 import itertools
 import re
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -42,7 +41,7 @@ def test_no_interval_goes_beyond_what_scores_can_be(make, scene):
     task = read(make(scene(rows=HIGH, noise=0.02, seeds=2))).tasks[0]
     assert any(f.mean + (f.over_seeds or 0) > 1 for f in task.means.values()), "else this shows nothing"
     (panel,) = charts.panels(task, grouped=False)
-    ends = [end for line in panel.lines for interval in line.intervals if interval for end in interval]
+    ends = [end for line in panel.lines for *_, interval in line.means if interval for end in interval]
     assert max(ends) == 100.0 and min(ends) >= 0
 
 
@@ -53,66 +52,53 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(make, scene, pape
     for scale, shown in {"small": False, "paper": True}.items():
         found = read(make(*made, scale=scale))
         assert found.printed and pictures.papers_task(found) is shown
-        words = "".join(ElementTree.fromstring(pictures.points(found)[0].svg).itertext())
+        words = "".join(ElementTree.fromstring(pictures.scores(found)[0].svg).itertext())
         assert ("paper" in words) is shown
 
 
 @pytest.mark.usefixtures("drawn_pictures")
-@pytest.mark.parametrize(
-    ("kind", "looks"),
-    [("gain", {"neurips": 5.5, "icml": 3.25}), ("points", {"icml": 3.25}), ("lines", {"neurips": 5.5}),
-     ("curves", {"icml": 3.25}), ("ranks", {"neurips": 5.5})],
-)  # fmt: skip
-def test_every_kind_is_drawn_in_every_style(kind, looks, make, scene, several, capsys):
-    folder = several if kind == "ranks" else make(scene())
-    for look, width in looks.items():
-        assert app.run(["plot", str(folder), "--kind", kind, "--style", look]) == 0
-        made = [Path(line) for line in capsys.readouterr().out.split()]
-        assert {path.suffix for path in made} == {".svg", ".pdf"}
-        for path in made:
-            assert path.parent.name == f"plots-{look}" and path.name.startswith(kind)
-            body = path.read_bytes()
-            if path.suffix == ".pdf":
-                assert b"STIXGeneral" in body and b"/FontFile2" in body, "letters are embedded"
-                found = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", body)
-            else:
-                assert b"<text" not in body, "letters are curves"
-                found = re.search(rb'width="([\d.]+)pt"', body)
-            assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
+@pytest.mark.parametrize(("look", "width"), [("neurips", 5.5), ("icml", 3.25)])
+def test_every_figure_of_the_page_is_saved_for_a_paper(look, width, several, capsys):
+    assert app.run(["report", str(several), "--figures", look]) == 0
+    capsys.readouterr()
+    made = sorted((several / f"figures-{look}").iterdir())
+    assert {path.suffix for path in made} == {".svg", ".pdf"}
+    assert {path.stem.partition("-")[0] for path in made} == {"scores", "gain", "ranks", "curves"}
+    assert [path.stem for path in made if path.suffix == ".svg"] == [
+        path.stem for path in made if path.suffix == ".pdf"
+    ]
+    for path in made:
+        body = path.read_bytes()
+        if path.suffix == ".pdf":
+            assert b"STIXGeneral" in body and b"/FontFile2" in body, "letters are embedded"
+            found = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", body)
+        else:
+            assert b"<text" not in body, "letters are curves"
+            found = re.search(rb'width="([\d.]+)pt"', body)
+        assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
 
 
 @pytest.mark.usefixtures("drawn_pictures")
-def test_plots_and_pages_have_the_same_bytes_again(make, scene, tmp_path):
+def test_figures_and_pages_have_the_same_bytes_again(make, scene, tmp_path):
     folder = make(scene(seeds=2, test=200))
     before = {kind: path.read_bytes() for kind, path in page.write(folder).items()}
-    one, two = (pictures.save(read(folder), "gain", "icml", tmp_path / name) for name in "ab")
+    one, two = (page.save_figures(read(folder), "icml", tmp_path / name) for name in "ab")
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     assert {kind: path.read_bytes() for kind, path in page.write(folder).items()} == before
     assert not [*folder.glob(".*"), *folder.glob("*.pdf")], "no temporary files stay behind, no PDF unasked"
 
 
-def test_what_cannot_be_drawn_is_said(make, scene, tmp_path):
-    alone = read(make(scene(rows={"attention": (0.5, 0.5, 0.6)})))
-    with pytest.raises(SpecError, match=r"^there is no kind of figure 'pointz'; did you mean 'points'\?$"):
-        pictures.save(alone, "pointz", "icml", tmp_path)
+def test_unknown_style_of_figures_is_rejected(make, scene, tmp_path):
     with pytest.raises(SpecError, match=r"^there is no style of figure 'icmll'; did you mean 'icml'\?$"):
-        pictures.save(alone, "points", "icmll", tmp_path)
-    with pytest.raises(SpecError, match="has no ranks to draw; it has gain, points"):
-        pictures.save(alone, "ranks", "icml", tmp_path)
-
-
-def test_pdf_beside_every_svg_on_request(make, scene, capsys):
-    folder = make(scene())
-    assert app.run(["report", str(folder), "--pdf"]) == 0
-    assert {path.stem for path in folder.glob("*.pdf")} == {path.stem for path in folder.glob("*.svg")}
-    capsys.readouterr()
+        page.save_figures(read(make(scene())), "icmll", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.usefixtures("drawn_pictures")
 def test_no_legend_covers_data(make, scene):
-    folder = make(scene())
-    for kind in ("points", "lines", "curves"):
-        assert all("legend" in picture.svg for picture in pictures.KINDS[kind](read(folder)))
+    found = read(make(scene()))
+    for kind in (pictures.scores, pictures.gains, pictures.curves):
+        assert all("legend" in picture.svg for picture in kind(found))
     with style.figure_settings("x"):
         figure, axes = style.canvas(3.0)
         axes.plot([0, 1], [0, 1], label="a line")

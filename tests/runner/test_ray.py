@@ -37,7 +37,7 @@ def cluster(tmp_path_factory, monkeypatch):
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block",
                "--object-store-memory=80000000", "--disable-usage-stats"]  # fmt: skip
     head = ["--head", "--num-cpus=0", "--node-ip-address=127.0.0.1", f"--port={PORT}",
-            "--include-dashboard=false", f"--temp-dir=/tmp/spt-ray-{os.getpid()}"]  # fmt: skip
+            "--include-dashboard=false", f"--temp-dir=/tmp/selfpretrain-ray-{os.getpid()}"]  # fmt: skip
     others = [
         [f"--address=127.0.0.1:{PORT}", f"--node-ip-address=127.0.0.{n}", "--num-cpus=1"] for n in (2, 3)
     ]  # a driver dies with the node that it is on

@@ -340,13 +340,13 @@ def test_trackers_hear_everything(experiment, tmp_path):
 SCRIPT = """
 from pathlib import Path
 
-import selfpretrain as spt
+import selfpretrain
 
-several = spt.Workspace.of(Path("runs"), workers="2")
+several = selfpretrain.Workspace.of(Path("runs"), workers="2")
 for workspace in (several, None):
     try:
         task, arms = "toys:Majority", ("scratch", "spt")
-        results = spt.compare(task, ("linear",), None, 1, "smoke", workspace=workspace, arms=arms)
+        results = selfpretrain.compare(task, ("linear",), None, 1, "smoke", workspace=workspace, arms=arms)
     except ValueError as error:
         print(error)
 print(results.state)

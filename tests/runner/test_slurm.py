@@ -90,7 +90,9 @@ def lane(tmp_path_factory):
         pytest.skip("no real Slurm here: its daemons start as root")
     if not any(Path("/sys/fs/cgroup").glob("*")):
         pytest.skip("no real Slurm here: slurmd needs cgroups")
-    at = Path(f"/tmp/spt-slurm-{os.getpid()}")  # names of sockets are short, and a key's folders are private
+    at = Path(
+        f"/tmp/selfpretrain-slurm-{os.getpid()}"
+    )  # names of sockets are short, and a key's folders are private
     for folder in (at, at / "state", at / "spool"):
         folder.mkdir(mode=0o755)
     (at / "key").write_bytes(os.urandom(128))
@@ -193,9 +195,9 @@ def test_who_asks_may_leave(lane, tmp_path, capsys):
     flags = [*COMPARE, "--runs", str(runs), "--device", "cpu"]
     left = [*flags, "--executor", "slurm", "--detach"]
     assert run(left) == 0
-    assert "4 jobs of Slurm, called spt-" in capsys.readouterr().out
+    assert "4 jobs of Slurm, called selfpretrain-" in capsys.readouterr().out
     assert run(left) == 2
-    assert "are in the queue; scancel --name=spt-" in capsys.readouterr().err
+    assert "are in the queue; scancel --name=selfpretrain-" in capsys.readouterr().err
     assert run(["runs", "status", str(runs)]) == 0
     assert "jobs of Slurm: " in capsys.readouterr().out
     waited(lambda: len(list(runs.glob("stages/*/result.json"))) == 4, 240)

@@ -175,7 +175,7 @@ def test_a_runs_folder_a_study_and_a_stage_can_be_checked(runs, monkeypatch, cap
 
 
 def test_data_sets_can_be_checked(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     for name in ("mine", "yours"):
         import_arrays(name, np.random.default_rng(0).random((60, 8)), [0, 1] * 30)
     for name, count in ((tmp_path, 2), (tmp_path / "own", 2), (tmp_path / "own" / "mine", 1), ("mine", 1)):
@@ -191,7 +191,7 @@ def test_data_sets_can_be_checked(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["empty", "missing", "digits"])
 def test_a_name_of_nothing_is_a_mistake(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     (tmp_path / "empty").mkdir()
     assert run(["show", name, "--check"]) == 2
     assert "give the folder of runs with --runs" in capsys.readouterr().err
@@ -235,11 +235,13 @@ def test_unfinished_stages_and_missing_weights_are_not_flaws(runs):
     assert not flaws(runs)
 
 
-def test_a_finished_compare_makes_its_pages_again(runs):
+def test_a_finished_compare_makes_a_missing_page_again_and_leaves_an_edited_one(runs):
     before = rows(runs)
     (page,) = runs.glob("compare-*/report.html")
     page.unlink()
     assert rows(runs) == before and page.exists()
+    page.write_text("edited")
+    assert rows(runs) == before and page.read_text() == "edited" and not flaws(runs)
 
 
 def test_exchanged_arms_are_planned_again(runs):

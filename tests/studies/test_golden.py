@@ -20,7 +20,7 @@ from selfpretrain.training import cost
 RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
-DATA = Path(os.environ.get("SPT_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("SELFPRETRAIN_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NAMES = [name for name in registry.names("studies") if name != "compare"]
 LONG = {
     "amos-figure-3",
@@ -123,12 +123,16 @@ def absent():
 @pytest.fixture
 def here(monkeypatch, tmp_path):
     """Whether a line is about data that can be had here."""
-    monkeypatch.setenv("SPT_DATA", os.pathsep.join([os.environ.get("SPT_DATA", str(tmp_path)), str(DATA)]))
+    monkeypatch.setenv(
+        "SELFPRETRAIN_DATA", os.pathsep.join([os.environ.get("SELFPRETRAIN_DATA", str(tmp_path)), str(DATA)])
+    )
     return lambda line: not any(task in line for task in absent())
 
 
 if __name__ == "__main__":
     if absent():
-        raise SystemExit(f"the cells of {', '.join(absent())} would be lost: set SPT_TEST_DATA to their data")
-    os.environ["SPT_DATA"] = os.pathsep.join(map(str, [*folders(), DATA]))
+        raise SystemExit(
+            f"the cells of {', '.join(absent())} would be lost: set SELFPRETRAIN_TEST_DATA to their data"
+        )
+    os.environ["SELFPRETRAIN_DATA"] = os.pathsep.join(map(str, [*folders(), DATA]))
     GOLDEN.write_text("".join(f"{line}\n" for name in NAMES for line in lines(name)), encoding="utf-8")

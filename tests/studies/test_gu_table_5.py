@@ -27,7 +27,7 @@ class Untrained(Finished):
 
 def test_steps_twice_as_long_answer_a_constant_signal_as_before(tmp_path, monkeypatch):
     """What S4 answers after 1,024 samples, or 512 at half the rate: nearly the same."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     torch.manual_seed(0)
     made = of_speech()
     network = build_network(replace(made, model=Model(S4(states=8), 8, 1))).eval()
@@ -39,7 +39,7 @@ def test_steps_twice_as_long_answer_a_constant_signal_as_before(tmp_path, monkey
 
 
 def test_accuracy_is_told_at_both_rates(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     made = of_speech()
     short = replace(made, model=replace(made.model, width=4, depth=1, mixer=S4(states=4)))
     told = ten_words.plot_sampling_rates([Cell("S4", "scratch", short)], Untrained())

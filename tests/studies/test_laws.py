@@ -1,6 +1,6 @@
 """Laws that every study on the shelf keeps; a new file is tested without being named here.
 
-That every one of them runs to its page is a step of its own: ``spt study all --scale smoke``.
+That every one of them runs to its page is a step of its own: ``selfpretrain study all --scale smoke``.
 """
 
 import functools
@@ -24,7 +24,11 @@ from selfpretrain.studies.base import Study, about
 from selfpretrain.training.recipe import fingerprint
 
 STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
-every_study = pytest.mark.parametrize("name", STUDIES)
+LONG = ("amos-figure-3", "modern-zoo", "rivals")
+"""Studies of so many networks that the others stand for them; all run to their pages in ``.ci/run``."""
+every_study = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in STUDIES]
+)
 
 
 @functools.cache

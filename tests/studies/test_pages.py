@@ -45,7 +45,7 @@ def test_a_page_is_what_its_results_give(tool, tmp_path):
 @pytest.mark.needs_data("fsdd", "cifar10_jpeg")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != SAMPLE])
 def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, needs_data):
-    monkeypatch.setenv("SPT_DATA", str(needs_data))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(needs_data))
     agree(tool, name, tmp_path)
 
 

@@ -62,7 +62,7 @@ BATCH = 2
 )
 def test_a_cell_runs_from_the_release(cell, tmp_path, monkeypatch):
     release, name, settings, label, row, column = cell
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     monkeypatch.setattr(images, "VAL", 50)
     RELEASES[release](tmp_path)
     study = registry.find("studies", name).at_scale("paper", 1)

@@ -34,7 +34,7 @@ lengths of pretraining, PathX as it was run, PathX-256."""
 CELLS = {line["study"]: int(line["cells"]) for line in golden("paper_studies.tsv")}
 """How many cells a study has: tasks, rows and arms of the paper's table."""
 UNPRINTED = ("compare", "label-fraction")  # these print no paper's numbers
-LONG = ("modern-zoo", "rivals")
+LONG = ("amos-table-7", "lra-zoo", "modern-zoo", "ranking", "rivals")
 """Of the most networks; their plans at smoke scale are among the laws of studies."""
 STUDIES = [
     pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))

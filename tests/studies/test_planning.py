@@ -10,6 +10,7 @@ from selfpretrain import registry
 from selfpretrain.cli import app
 from selfpretrain.config import to_dict
 from selfpretrain.errors import DataError, SpecError, UnknownName
+from selfpretrain.runner.plan import Plan
 from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.spoken_digits import SpokenDigits
 from selfpretrain.tasks.text import Text
@@ -23,7 +24,7 @@ def cells(name, settings, scale="small", planner=paper_data.ROUGH):
 @pytest.fixture
 def nothing(tmp_path, monkeypatch):
     """A folder without data, which is left as it is."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     assert not list(tmp_path.iterdir())
@@ -46,7 +47,9 @@ def test_a_plan_leaves_nothing_behind(scale, nothing, capsys):
 
 
 def test_a_plan_prepares_nothing_and_a_stub_changes_no_other_task(nothing):
-    with pytest.raises(DataError, match="a dry run prepares nothing: run `spt data make spoken-digits`"):
+    with pytest.raises(
+        DataError, match="a dry run prepares nothing: run `selfpretrain data make spoken-digits`"
+    ):
         SpokenDigits().stubbed()
     assert len(Text().stubbed().load("train")) == 22_500
     assert len(Text(selection="test").stubbed().load("val")) == 25_000
@@ -95,7 +98,8 @@ def test_changed_studies_are_not_kept_and_have_a_folder_of_their_own(nothing, ca
     assert "--results keeps studies as they are" in capsys.readouterr().err
     study = registry.find("studies", "coser-table-4").at_scale("smoke", 1)
     changed = study.with_settings({"model.width": 8})
-    assert study.experiment("smoke").folder != changed.experiment("smoke").folder
+    folders = [Plan.of(each.experiment("smoke")).experiment.folder for each in (study, changed)]
+    assert folders[0] != folders[1]
 
 
 def test_published_selection_sees_the_test_reviews():

@@ -17,16 +17,10 @@ MARGIN = 3
 """How many times the difference that was seen with other rates or decay a loss may be off."""
 QUICK = (
     "image/dagger/masked/pretrain",
-    "image/dagger/causal/finetune",
-    "pathfinder/dagger/masked/finetune",
     "pathx/dagger/causal/pretrain",
-    "retrieval/dagger/masked/finetune",
     "bidmc-hr/rotary/masked/pretrain",
-    "speech/rotary/masked/finetune",
     "speech/rotary/causal/pretrain",
     "listops/s4/masked/pretrain",
-    "pathfinder/s4/masked/pretrain",
-    "speech/s4/causal/pretrain",
     "listops/dlr/masked/pretrain",
 )
 """In the default suite three steps of the cheapest of each kind: the third has a loss after a change."""

@@ -20,7 +20,7 @@ NETWORKS: dict[object, nn.Module] = {}
 def stubbed(data: Path) -> Iterator[Planner]:
     """Form and sizes of the papers' tasks, in an empty folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPT_DATA", str(data))
+        patch.setenv("SELFPRETRAIN_DATA", str(data))
         yield Planner(0, stubs=True)
 
 

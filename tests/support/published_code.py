@@ -26,7 +26,7 @@ from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.model import Model, Network
 from selfpretrain.training.optim import set_lr_factor
 from selfpretrain.training.recipe import Stage
-from selfpretrain.training.step import backward
+from steps import backward
 
 Case = dict[str, Any]
 PRIME = 10_007

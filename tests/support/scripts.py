@@ -5,17 +5,18 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-FOLDERS = [str(Path(__file__).resolve().parents[2] / name) for name in ("benchmarks", "tools")]
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = [str(ROOT / name) for name in ("benchmarks", "experiments", "tools")]
 
 
 def script(name: str) -> ModuleType:
-    """A script of ``benchmarks`` or ``tools``; neither its folder nor its plain name stays importable."""
-    before = set(sys.modules)
+    """Import a script; neither its folder nor its plain name stays importable."""
+    modules, path = set(sys.modules), list(sys.path)
     sys.path[:0] = FOLDERS
     try:
         return importlib.import_module(name)
     finally:
-        del sys.path[: len(FOLDERS)]
-        for new in set(sys.modules) - before:
+        sys.path[:] = path
+        for new in set(sys.modules) - modules:
             if str(vars(sys.modules[new]).get("__file__")).startswith(tuple(FOLDERS)):
                 del sys.modules[new]

@@ -6,6 +6,7 @@ python tests/support/steps.py BACKEND MIXER ...  a line of JSON for each: mixer,
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,12 +19,25 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
-from selfpretrain.training.step import backward, prepare
+from selfpretrain.training.step import prepare, step
 
 MIXERS = registry.names("mixers")
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
+
+
+class Still(torch.optim.SGD):
+    """Moves nothing, so that gradients are left to be looked at."""
+
+    def step(self, closure=None):
+        pass
+
+
+def backward(network, stage, form, targets):
+    """Leave the gradients of a batch, not clipped; return its loss and metric sums."""
+    unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
+    return step(network, Still(network.parameters()), unclipped, form, targets)
 
 
 def data(form=TOKENS):
@@ -64,8 +78,10 @@ def statistics(mixer, steps=2, **how):
         TOKENS, stage.objective.head(TOKENS, 16, "mean")
     )
     prepare(network, stage, torch.device("cpu"))
-    for step in range(steps):
-        targets = stage.objective.make_targets(data().batch(torch.arange(4)), TOKENS, generator("ask", step))
+    for number in range(steps):
+        targets = stage.objective.make_targets(
+            data().batch(torch.arange(4)), TOKENS, generator("ask", number)
+        )
         backward(network, stage, TOKENS, targets)
     return dict(network.named_buffers())
 

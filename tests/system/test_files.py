@@ -138,7 +138,7 @@ def test_damaged_json_is_one_line(tmp_path, text):
 
 
 def test_a_json_file_too_large_to_be_ours_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST_JSON", 1 << 20)
+    monkeypatch.setattr(files, "MAX_JSON", 1 << 20)
     (tmp_path / "x.json").write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(StoreError, match="more than 1 MB"):
         read_json(tmp_path / "x.json")

@@ -24,9 +24,9 @@ TRUNK = ("config", "data.store", "objectives.base", "training.train", "runner.ru
 """What a comparison is made of, which needs no library of tables, figures or classical methods."""
 PROGRAMS = {
     "help": [
-        ("import selfpretrain as spt; dir(spt)", "torch numpy"),
+        ("import selfpretrain; dir(selfpretrain)", "torch numpy"),
         ("from selfpretrain.cli.app import run; run(['--help'])", "torch numpy pydantic"),
-        ("spt.read_results", "torch"),
+        ("selfpretrain.read_results", "torch"),
     ],
     "lists": [
         ("from selfpretrain.cli.app import run", ""),

@@ -40,11 +40,11 @@ def mapped(kept, **environment):
 def test_large_blocks_are_kept_when_asked_unless_a_variable_turns_it_off():
     assert mapped("pass") == 1
     assert mapped("assert keep_memory()") == 0
-    assert mapped("assert not keep_memory()", SPT_MALLOC="0") == 1
+    assert mapped("assert not keep_memory()", SELFPRETRAIN_MALLOC="0") == 1
 
 
 def test_doctor_tells(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_MALLOC", "0")
+    monkeypatch.setenv("SELFPRETRAIN_MALLOC", "0")
     assert "given back" in dict(hardware.collect_env(tmp_path))["memory"]
 
 

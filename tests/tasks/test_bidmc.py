@@ -28,7 +28,7 @@ def write_parquet(folder, rows) -> None:
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "a"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "a"))
     return tmp_path
 
 
@@ -73,7 +73,7 @@ def test_physionet_and_parquet_hold_the_same(data, rows, monkeypatch):
     some[0]["hr"] = rows[0]["hr"]
     write_parquet(data / "a" / "bidmc", some)
     theirs = [(Bidmc().load(s).digests(), Bidmc().load(s).targets.tolist()) for s in SPLITS]
-    monkeypatch.setenv("SPT_DATA", str(data / "b"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(data / "b"))
     write_physionet(data / "b" / "bidmc_csv", some)
     assert [(Bidmc().load(s).digests(), Bidmc().load(s).targets.tolist()) for s in SPLITS] == theirs
     fix = data / "b" / "bidmc_csv" / "bidmc_01_Fix.txt"

@@ -32,7 +32,7 @@ VAL = 50
 def data(tmp_path, monkeypatch):
     """An empty data folder, for releases of few images."""
     monkeypatch.setattr(images, "VAL", VAL)
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     monkeypatch.setattr(FashionMnist, "places", ("fashion-mnist",))
     return tmp_path
 
@@ -114,7 +114,7 @@ def test_parquet_and_pickles_hold_the_same(data, tmp_path, monkeypatch):
         column = [{"bytes": encoded(image), "path": None} for image in images]
         table = pa.table({"img": column, "label": np.concatenate([y for _, y in some])})
         pq.write_table(table, folder / f"{part}-00000-of-00001.parquet")
-    monkeypatch.setenv("SPT_DATA", str(other))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(other))
     assert {split: Image().load(split).digests() for split in SPLITS} == theirs
 
 
@@ -172,7 +172,7 @@ def test_the_jpeg_copy_has_the_statistics_of_cifar(real_data):
     not Path(fashion_mnist.DEBIAN).is_dir(), reason="needs Debian's package dataset-fashion-mnist"
 )
 def test_fashion_mnist_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     task = FashionMnist()
     assert [len(task.load(split)) for split in SPLITS] == [55_000, 5_000, 10_000]
     assert task.load("test").targets.bincount().tolist() == [1000] * 10

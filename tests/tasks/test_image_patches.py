@@ -43,7 +43,7 @@ def test_more_labels_than_images_are_refused():
 @pytest.mark.slow
 @pytest.mark.needs_data("cifar10_jpeg")
 def test_the_real_pictures(needs_data, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(needs_data))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(needs_data))
     task = ImagePatches(train=1000, val=500, test=500)
     test = task.load("test")
     assert len(test) == 500 and task.form.length == 64

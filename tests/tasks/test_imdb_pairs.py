@@ -22,7 +22,7 @@ LISTS = {"train": 60_000, "val": 6_000, "test": 12_000}
 def real(tmp_path_factory, needs_data):
     """The real reviews, with a folder of our own to write to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPT_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
+        patch.setenv("SELFPRETRAIN_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
         yield needs_data
 
 
@@ -97,7 +97,7 @@ def test_reviews_without_pairs_are_refused(home, columns, said):
 
 @pytest.mark.needs_data("imdb")
 def test_lists_that_do_not_fit_are_refused(tmp_path, monkeypatch, needs_data):
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path}{os.pathsep}{tmp_path / 'more'}")
+    monkeypatch.setenv("SELFPRETRAIN_DATA", f"{tmp_path}{os.pathsep}{tmp_path / 'more'}")
     (tmp_path / "imdb").symlink_to(needs_data / "imdb")
     with pytest.raises(DataError, match="place it in"):
         ImdbPairs(source="files").load("train")

@@ -176,7 +176,7 @@ def test_missing_files_are_asked_for_in_one_line(name, home, monkeypatch):
     generated = getattr(kind(), "source", None) == "generated"
     if "places" in vars(kind):  # folders of a Linux distribution may have them
         monkeypatch.setattr(kind, "places", tuple(p for p in kind.places if not Path(p).is_absolute()))
-    get = f"run `spt data get {name}( --release)?`" if kind.downloads else "place it in"
+    get = f"run `selfpretrain data get {name}( --release)?`" if kind.downloads else "place it in"
     with pytest.raises(DataError, match=get) as caught:
         (kind(source="lra") if generated else kind()).load("train")
     assert "\n" not in str(caught.value)

@@ -171,7 +171,7 @@ def test_what_cannot_be_or_takes_forever_is_refused(settings, advice):
 
 @pytest.fixture
 def release(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     folder = tmp_path / "lra_release" / "lra_release" / "listops-1000"
     write_listops(folder)
     return folder
@@ -190,7 +190,7 @@ def test_released_expressions_are_read(release):
     with pytest.raises(DataError, match="raise max_length"):
         ListOps(5, 20, source="lra").load("train")
     (release / "basic_val.tsv").unlink()
-    with pytest.raises(DataError, match=r"basic_val.tsv: run `spt data get listops --release`"):
+    with pytest.raises(DataError, match=r"basic_val.tsv: run `selfpretrain data get listops --release`"):
         ListOps(source="lra", seed=1).load("val")
 
 

@@ -50,9 +50,9 @@ def test_the_version_follows_the_data_in_whatever_folder(random, home, tmp_path,
     arrays = waves(random, 60, 5)
     import_arrays("waves", **arrays)
     version = Imported("waves").version()
-    monkeypatch.setenv("SPT_DATA", f"{tmp_path / 'other'}:{home}")
+    monkeypatch.setenv("SELFPRETRAIN_DATA", f"{tmp_path / 'other'}:{home}")
     assert Imported("waves").version() == version
-    monkeypatch.setenv("SPT_DATA", str(home))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(home))
     import_arrays("waves", **arrays)
     assert Imported("waves").version() == version
     import_arrays("waves", **arrays | {"x": arrays["x"] + 1})

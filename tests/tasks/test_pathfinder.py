@@ -82,7 +82,7 @@ def test_fields_give_other_images(home):
 
 def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
     whole = contents(Pathfinder(**SMALL))
-    monkeypatch.setenv("SPT_DATA", str(home / "other"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(home / "other"))
     monkeypatch.setattr(pathfinder, "CHUNK", 50)
     told = []
 

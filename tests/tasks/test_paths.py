@@ -66,6 +66,7 @@ def test_cues_are_found_in_the_pictures_of_a_split_or_of_a_part():
     assert torch.equal(cue(val.take(rows)), apart[rows])
 
 
+@pytest.mark.slow
 def test_simple_methods():
     found = baseline_scores(Paths(train=8000, val=1000, test=4000))
     assert found["commonest class"] == 0.5

@@ -13,7 +13,7 @@ LONG = "x" * 5000
 @pytest.fixture
 def release(tmp_path, monkeypatch):
     """Three files of made-up papers, among them one that is too long, quoted and not English."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     folder = tmp_path / "lra_release" / "lra_release"
     (folder / "tsv_data").mkdir(parents=True)
     for split in SPLITS:
@@ -73,5 +73,5 @@ def test_another_line_is_refused(release, line):
 
 def test_a_missing_file_is_asked_for(release):
     (release / FILES["test"]).unlink()
-    with pytest.raises(DataError, match=r"new_aan_pairs.test.tsv: run `spt data get retrieval`"):
+    with pytest.raises(DataError, match=r"new_aan_pairs.test.tsv: run `selfpretrain data get retrieval`"):
         Retrieval().load("train")

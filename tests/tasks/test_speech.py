@@ -19,7 +19,7 @@ from selfpretrain.tasks.speech import ALL, RATE, TEN, Speech
 
 @pytest.fixture
 def release(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     folder = tmp_path / "raw" / "speech_commands_v0.02"
     write_speech(folder)
     return folder

@@ -40,7 +40,7 @@ def write_folder(folder: Path, rows) -> Path:
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path / "a"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path / "a"))
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_a_folder_and_a_table_hold_the_same(data, monkeypatch):
     write_parquet(data / "a", rows)
     write_folder(data / "b", rows[::-1])
     theirs = [SpokenDigits().load(split).digests() for split in SPLITS]
-    monkeypatch.setenv("SPT_DATA", str(data / "b"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(data / "b"))
     assert [SpokenDigits().load(split).digests() for split in SPLITS] == theirs
 
 
@@ -81,7 +81,7 @@ def test_foreign_files_are_refused(data, monkeypatch):
     (place / "hello.wav").touch()
     with pytest.raises(DataError, match="files such as 7_jackson_32"):
         SpokenDigits().load("train")
-    monkeypatch.setenv("SPT_DATA", str(data / "b"))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(data / "b"))
     (data / "b" / "fsdd").mkdir(parents=True)
     pq.write_table(pa.table({"label": [1]}), data / "b" / "fsdd" / "fsdd.parquet")
     with pytest.raises(DataError, match="does not hold spoken digits"):

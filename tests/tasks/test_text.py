@@ -52,7 +52,7 @@ def some(part):
 def imdb(tmp_path_factory, needs_data):
     """The real reviews, with a folder of our own to write to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPT_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
+        patch.setenv("SELFPRETRAIN_DATA", f"{tmp_path_factory.mktemp('data')}{os.pathsep}{needs_data}")
         yield Text()
 
 
@@ -93,7 +93,7 @@ def test_every_layout_gives_the_same_set(home, monkeypatch):
         release(home / "two" / "raw" / "aclImdb", part, *some(part))
     digests = []
     for folder in ("one", "two"):
-        monkeypatch.setenv("SPT_DATA", str(home / folder))
+        monkeypatch.setenv("SELFPRETRAIN_DATA", str(home / folder))
         digests.append(Text().version())
     assert digests[0] == digests[1]
     assert written(Text(), Text().load("test"), 0).startswith(GOOD)
@@ -144,7 +144,7 @@ def test_characters_and_bytes_come_back(texts, length, least):
     alphabet = tokenizer.build_tokenizer(texts, "characters", length, least)
     out = DatasetWriter(None)
     starts, lengths = alphabet.append(out, texts)
-    flat, symbols = np.concatenate(list(out.blocks())), alphabet.symbols
+    flat, symbols = np.concatenate(out._parts), alphabet.symbols
     whole = "".join(text[:length] for text in texts)
     for text, start, size in zip(texts, starts, lengths, strict=True):
         said = "".join(symbols[i] for i in flat[start : start + size])
@@ -153,7 +153,7 @@ def test_characters_and_bytes_come_back(texts, length, least):
     assert len(symbols) == alphabet.vocab > int(flat.max())
     texts, out = [text or "empty" for text in texts], DatasetWriter(None)
     starts, lengths = tokenizer.build_tokenizer(texts, "bytes", length).append(out, texts)
-    flat = np.concatenate(list(out.blocks()))
+    flat = np.concatenate(out._parts)
     for text, start, size in zip(texts, starts, lengths, strict=True):
         assert flat[start : start + size].tobytes() == text.encode()[:length]
 

@@ -11,7 +11,7 @@ from selfpretrain import registry
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
-from selfpretrain.data.store import FORM, open_dataset
+from selfpretrain.data.store import FORM, verify
 from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.models import (
     MultilabelClassifier,
@@ -103,7 +103,7 @@ def test_an_import_shows_training_nothing_of_val_and_test(signal, random):
     after = brought("after", signal, spoiled(x, train), with_others(y, train), split=split)
     assert seen(after) == seen(task)
     assert after.version() != task.version()
-    open_dataset(after._file()[0], rehash=True)
+    verify(after._file()[0])
     for each in SPLITS:  # what training does not know can still be read
         examples = after.load(each)
         if isinstance(after.form.signal, Tokens):

@@ -1,4 +1,4 @@
-"""The ``spt`` app: its commands, and how errors become one line and an exit code."""
+"""The command line: its commands, and how errors become one line and an exit code."""
 
 import importlib
 import os
@@ -23,7 +23,6 @@ VERBS = {
     "check": "check",
     "bench": "check",
     "report": "report",
-    "plot": "report",
     "list": "listing",
     "doctor": "listing",
     "data": "data",
@@ -32,33 +31,32 @@ VERBS = {
     "show": "show",
     "run": "run_recipe",
 }
-"""Commands in the order of ``spt --help``, and the module of each; only the requested one is imported."""
+"""Commands in the order of ``--help``, and the module of each; only the requested one is imported."""
 GROUPS = {"data", "model", "runs"}
 """Commands that have subcommands."""
 PANELLED = 80
 """Minimum terminal width for help in panels; narrower terminals get plain text."""
 PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
-"""Panel of ``spt --help`` for commands that are not in the first one."""
+"""Panel of ``selfpretrain --help`` for commands that are not in the first one."""
 EXAMPLES = {
-    "compare": "spt compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
-    "study": "spt study amos-table-8 --dry-run",
-    "fit": "spt fit vowels.csv --label speaker --output model",
-    "predict": "spt predict model new.csv --output answers.csv",
-    "check": "spt check mylab:MyMixer --causal --length 512",
-    "bench": "spt bench attention --mixers attention,s4d --sizes 1k,4k",
-    "report": "spt report runs",
-    "plot": "spt plot runs --kind gain --style icml",
-    "list": "spt list settings digits",
-    "doctor": "spt doctor --json",
-    "show": "spt show digits-s4d-classify",
-    "run": "spt run recipe.json",
+    "compare": "selfpretrain compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
+    "study": "selfpretrain study amos-table-8 --dry-run",
+    "fit": "selfpretrain fit vowels.csv --label speaker --output model",
+    "predict": "selfpretrain predict model new.csv --output answers.csv",
+    "check": "selfpretrain check mylab:MyMixer --causal --length 512",
+    "bench": "selfpretrain bench attention --mixers attention,s4d --sizes 1k,4k",
+    "report": "selfpretrain report runs",
+    "list": "selfpretrain list settings digits",
+    "doctor": "selfpretrain doctor --json",
+    "show": "selfpretrain show digits-s4d-classify",
+    "run": "selfpretrain run recipe.json",
 }
 
 
 def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
     """Build the app with these commands, or with all of them; help is in panels or plain text."""
     app = typer.Typer(
-        name="spt",
+        name="selfpretrain",
         help="Compare self-pretraining with training from scratch, fairly, for sequence models.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -85,7 +83,7 @@ def command_line(*verbs: str, panels: bool = True) -> typer.Typer:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line and return its exit code; errors are one line, with a traceback if SPT_DEBUG=1.
+    """Run a command line and return its exit code; errors are one line, after a traceback in debugging.
 
     Args:
         arguments: None: those of this process; then modules in the current folder can be named, too.
@@ -98,7 +96,7 @@ def run(arguments: list[str] | None = None) -> int:
         panels = shutil.get_terminal_size().columns >= PANELLED
         with warnings.catch_warnings():
             warnings.showwarning = _note
-            command_line(*known, panels=panels)(arguments or ["--help"], prog_name="spt")
+            command_line(*known, panels=panels)(arguments or ["--help"], prog_name="selfpretrain")
     except SystemExit as end:
         # Typer turns Ctrl-C into this code, without a word.
         if end.code == Interrupted.exit_code:
@@ -109,7 +107,7 @@ def run(arguments: list[str] | None = None) -> int:
     except SelfPretrainError as error:
         asked = isinstance(error, Interrupted)
         return _complain(
-            f"{error}: spt {shlex.join(arguments)}" if asked else f"error: {error}", error.exit_code
+            f"{error}: selfpretrain {shlex.join(arguments)}" if asked else f"error: {error}", error.exit_code
         )
     except Exception as error:
         return _complain(*_unforeseen(error))
@@ -125,11 +123,13 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     if isinstance(error, pydantic.ValidationError):
         return f"error: {explain(error)}", SpecError.exit_code
     message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return f"error: unforeseen {message} (SPT_DEBUG=1 shows where)", 1
+    return f"error: unforeseen {message} (SELFPRETRAIN_DEBUG=1 shows where)", 1
 
 
 def _stopped(arguments: list[str]) -> int:
-    return _complain(f"stopped at once; to go on: spt {shlex.join(arguments)}", Interrupted.exit_code)
+    return _complain(
+        f"stopped at once; to go on: selfpretrain {shlex.join(arguments)}", Interrupted.exit_code
+    )
 
 
 def _note(
@@ -145,7 +145,7 @@ def _note(
 
 
 def _complain(line: str, code: int) -> int:
-    if os.environ.get("SPT_DEBUG"):
+    if os.environ.get("SELFPRETRAIN_DEBUG"):
         traceback.print_exc()
     Console(stderr=True).print(Text(line), soft_wrap=True)
     return code

@@ -1,4 +1,4 @@
-"""``spt check`` and ``spt bench``: tests of a mixer, and time and memory of layers as in the S4 paper."""
+"""Commands ``check`` and ``bench``: tests of a mixer, and time and memory of layers as in the S4 paper."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,8 @@ def check(
     mixer: Annotated[
         str,
         typer.Argument(
-            help="Mixer (`spt list mixers`), package.module:callable, or hf-model:FOLDER.", metavar="MIXER"
+            help="Mixer (`selfpretrain list mixers`), package.module:callable, or hf-model:FOLDER.",
+            metavar="MIXER",
         ),
     ],
     width: Annotated[int, typer.Option(min=1, help="Width: number of channels.")] = 32,
@@ -128,7 +129,7 @@ def _mixer(name: str) -> "Mixer":
 
     made = resolve("mixers", name)
     if not isinstance(made, Mixer):
-        raise SpecError(f"{name} is not a mixer; `spt list mixers` shows those that are here")
+        raise SpecError(f"{name} is not a mixer; `selfpretrain list mixers` shows those that are here")
     return made
 
 

@@ -1,4 +1,4 @@
-"""``spt compare``: compare training from scratch with self-pretraining for each architecture."""
+"""``selfpretrain compare``: compare training from scratch with self-pretraining for each architecture."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ GroupFolds = Annotated[
 Objective = Annotated[
     str | None,
     typer.Option(
-        help="Pretraining objective (`spt list objectives`), or package.module:Class; "
+        help="Pretraining objective (`selfpretrain list objectives`), or package.module:Class; "
         "default: the one that suits the task."
     ),
 ]
@@ -35,17 +35,18 @@ def compare(
     task: Annotated[
         str | None,
         typer.Option(
-            help="Tasks (`spt list tasks`), comma-separated, or package.module:Class; "
+            help="Tasks (`selfpretrain list tasks`), comma-separated, or package.module:Class; "
             "default: paths, with a budget of minutes."
         ),
     ] = None,
     mixers: Annotated[
-        str, typer.Option(help="Mixers (`spt list mixers`), comma-separated, or package.module:Class.")
+        str,
+        typer.Option(help="Mixers (`selfpretrain list mixers`), comma-separated, or package.module:Class."),
     ] = "attention,s4d",
     objective: Objective = None,
     arms: Annotated[
         str,
-        typer.Option(help="Arms (`spt list arms`), comma-separated, or package.module:Class."),
+        typer.Option(help="Arms (`selfpretrain list arms`), comma-separated, or package.module:Class."),
     ] = "scratch,matched,spt",
     seeds: flags.Seeds = "4",
     first_seed: flags.FirstSeed = 0,

@@ -1,11 +1,11 @@
-"""``spt data``: import, list, download, prepare, show, check and verify data sets."""
+"""``selfpretrain data``: import, list, download, prepare, show and check data sets."""
 
 import dataclasses
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,22 +15,20 @@ from rich.text import Text
 
 from ..data.importing import AudioFeatures
 from ..data.paths import imported_datasets
-from ..errors import DamagedData, DataError, Interrupted, SpecError, nearest, printable
+from ..errors import DataError, Interrupted, SpecError, nearest, printable
 from ..registry import resolve
 from ..system.progress import show_progress
 from .options import ColumnFlags, DataRoot, Json, Quiet, Set, assignments, expanded
 from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
-    from ..data.spec import Split
     from ..data.store import StoredDataset
     from ..tasks.base import Task
 
 app = typer.Typer(help="Get, prepare, import, show and check data.", no_args_is_help=True)
 
 COLOURS = {"fine": "green", "note": "yellow", "wrong": "red"}
-SHOWN = 40
-"""Maximum number of classes whose counts are shown."""
+SHOWN = 40  # maximum number of classes whose counts are shown
 Origin = Annotated[
     str,
     typer.Argument(
@@ -39,17 +37,34 @@ Origin = Annotated[
         "texts; or hf:owner/name.",
     ),
 ]
-Features = Annotated[
-    AudioFeatures,
-    typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
-]
-Header = Annotated[
-    bool,
-    typer.Option("--header/--no-header", help="Whether the first row of a CSV file has the column names."),
-]
 TaskName = Annotated[
-    str, typer.Argument(help="Task (`spt data list`), or package.module:Class.", metavar="TASK")
+    str, typer.Argument(help="Task (`selfpretrain data list`), or package.module:Class.", metavar="TASK")
 ]
+
+
+@dataclass(frozen=True)
+class ImportFlags(ColumnFlags):
+    """Options of an import; the fields are those of ``ImportOptions``, whose module is slow to load."""
+
+    length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Split sequences into windows of this length.")
+    ] = None
+    stride: Annotated[int | None, typer.Option(min=1, help="Step between windows; default: no overlap.")] = (
+        None
+    )
+    features: Annotated[
+        AudioFeatures,
+        typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
+    ] = "raw"
+    header: Annotated[
+        bool,
+        typer.Option("--header/--no-header", help="Whether the first row of a CSV file names the columns."),
+    ] = True
+    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = ""
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = ""
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False
+    split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0
 
 
 @app.command("import")
@@ -58,20 +73,7 @@ def import_data(
     *,
     origin: Origin,
     name: Annotated[str, typer.Option(help="Name of the data set; default: the name of the file.")] = "",
-    columns: ColumnFlags,
-    length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None,
-    window: Annotated[
-        int | None, typer.Option(min=1, help="Split sequences into windows of this length.")
-    ] = None,
-    stride: Annotated[
-        int | None, typer.Option(min=1, help="Step between windows; default: no overlap.")
-    ] = None,
-    features: Features = "raw",
-    header: Header = True,
-    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = "",
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = "",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False,
-    split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
+    flags: ImportFlags,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be imported, without writing.")
     ] = False,
@@ -81,22 +83,11 @@ def import_data(
     data_root: DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
-    """Import your own labelled sequences as a task for `spt compare --task NAME`."""
+    """Import your own labelled sequences as a task for `selfpretrain compare --task NAME`."""
     from ..data.importing import importer
     from ..data.importing.options import ImportOptions
 
-    options = ImportOptions(
-        **dataclasses.asdict(columns),
-        length=length,
-        window=window,
-        stride=stride,
-        features=features,
-        header=header,
-        test=test,
-        encoding=encoding,
-        skip_bad=skip_bad,
-        split_seed=split_seed,
-    )
+    options = ImportOptions(**dataclasses.asdict(flags))
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
     plan = importer.plan_import(origin, options)
@@ -110,7 +101,7 @@ def import_data(
     if quiet:
         return
     _show_import(f"{name} is imported", _imported(made), made.meta["about"]["notes"])
-    say(f"next: spt data check {name}, then spt compare --task {name}")
+    say(f"next: selfpretrain data check {name}, then selfpretrain compare --task {name}")
 
 
 def _agree(name: str, exists: bool, yes: bool) -> None:
@@ -204,11 +195,11 @@ def get(
 
     wanted = _task(task, None)
     if there := paths.find(*wanted.places):
-        say(f"{there} is there already; next: spt data make {task}")
+        say(f"{there} is there already; next: selfpretrain data make {task}")
         return
     if wanted.downloads and not release and vars(wanted).get("source") == "generated":
-        say(f"{task} is generated here, nothing is downloaded; next: spt data make {task}")
-        say(f"--release downloads {wanted.downloads[0].url} instead (8 GB, 19 GB unpacked)")
+        say(f"{task} is generated here, nothing is downloaded; next: selfpretrain data make {task}")
+        say(f"--release downloads {wanted.downloads[0].url} instead (gigabytes)")
         return
     if not wanted.downloads:
         if wanted.card.get:
@@ -222,7 +213,7 @@ def get(
             except DataError as error:
                 raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
             say(str(place))
-    say(f"next: spt data make {task}{' -s source=lra' if release else ''}")
+    say(f"next: selfpretrain data make {task}{' -s source=lra' if release else ''}")
 
 
 @app.command()
@@ -251,24 +242,21 @@ def show(
     task: TaskName,
     split: Annotated[str, typer.Option(help="Split: train, val or test.")] = "train",
     number: Annotated[int, typer.Option("--number", "-n", min=1, max=100, help="Number of examples.")] = 5,
-    out: Annotated[Path | None, typer.Option(help="Save a figure to this .png or .svg file instead.")] = None,
     settings: Set = None,
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
     """Show examples of a task, with its labels and lengths."""
-    from ..tasks.inspect import drawing
+    from ..data.spec import SPLITS
+    from ..tasks.inspect.drawing import render_text
     from ..tasks.inspect.preview import preview
 
     wanted = _task(task, settings)
-    chosen = _split(split)
+    if split not in SPLITS:
+        raise SpecError(f"--split {split}: there is no such split{nearest(split, SPLITS)}")
     with resumable(), show_progress(quiet):
-        view = preview(wanted, chosen, number)
-    if out is None:
-        Console().print(drawing.render_text(view))
-    else:
-        drawing.save_figure(view, out)
-        say(f"figure: {out}")
+        view = preview(wanted, split, number)
+    Console().print(render_text(view))
 
 
 @app.command()
@@ -296,32 +284,6 @@ def check(
     raise typer.Exit(int(wrong))
 
 
-@app.command()
-def verify(
-    name: Annotated[str, typer.Argument(help="Task or imported data set; default: all.")] = "",
-    data_root: DataRoot = None,
-    quiet: Quiet = False,
-) -> None:
-    """Read every file of prepared and imported data and compare hashes; exit code 1 if one is damaged."""
-    from ..data.store import open_dataset, stored_datasets
-
-    places = stored_datasets(name)
-    wrong = 0
-    if not places:
-        raise DataError(
-            f"nothing called {name!r} is prepared or imported" if name else "there are no sets yet"
-        )
-    with show_progress(quiet):
-        for place in places:
-            try:
-                open_dataset(place, rehash=True)
-                say(f"fine   {place}")
-            except DamagedData as error:
-                wrong += 1
-                say(f"wrong  {error}")
-    raise typer.Exit(int(wrong > 0))
-
-
 @contextmanager
 def resumable() -> Iterator[None]:
     """Turn KeyboardInterrupt into an Interrupted error that says how to resume."""
@@ -332,17 +294,8 @@ def resumable() -> Iterator[None]:
 
 
 def _task(name: str, settings: list[str] | None) -> "Task":
-    """Return a task with changed settings, written as for `spt compare` (task.train=500) or as train=500."""
+    """Return a task with changed settings, written as for ``compare`` (task.train=500) or as train=500."""
     from ..config import amended
 
     changes = {path.removeprefix("task."): value for path, value in assignments(settings).items()}
     return amended(resolve("tasks", name), changes)
-
-
-def _split(name: str) -> "Split":
-    from ..data.spec import SPLITS
-
-    for split in SPLITS:
-        if split == name:
-            return split
-    raise SpecError(f"--split {name}: there is no such split{nearest(name, SPLITS)}")

@@ -1,4 +1,4 @@
-"""``spt fit`` and ``spt predict``: train a model on a task or a file, and apply it to new sequences."""
+"""Commands ``fit`` and ``predict``: train a model on a task or a file, and apply it to new sequences."""
 
 import dataclasses
 from pathlib import Path
@@ -10,9 +10,12 @@ from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, Trust, assignme
 
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by spt fit.")]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by selfpretrain fit.")]
 NewData = Annotated[
-    Path, typer.Argument(metavar="NEW", help="Table, folder or file like the one given to spt fit, or .npy.")
+    Path,
+    typer.Argument(
+        metavar="NEW", help="Table, folder or file like the one given to selfpretrain fit, or .npy."
+    ),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip invalid rows, and report them.")]
 
@@ -21,16 +24,20 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip invalid rows, an
 @expanded
 def fit(
     *,
-    data: Annotated[str, typer.Argument(metavar="TASK|FILE", help="Task (`spt data list`), or a file.")],
+    data: Annotated[
+        str, typer.Argument(metavar="TASK|FILE", help="Task (`selfpretrain data list`), or a file.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the trained model.")],
     columns: ColumnFlags,
-    mixer: Annotated[str, typer.Option(help="Mixer (`spt list mixers`), or auto.")] = "auto",
+    mixer: Annotated[str, typer.Option(help="Mixer (`selfpretrain list mixers`), or auto.")] = "auto",
     model: Annotated[
         str, typer.Option(help="What to keep: best (network, simple method or their average), or network.")
     ] = "best",
     objective: Annotated[
         str,
-        typer.Option(help="Pretraining objective (`spt list objectives`) or auto; none: from scratch."),
+        typer.Option(
+            help="Pretraining objective (`selfpretrain list objectives`) or auto; none: from scratch."
+        ),
     ] = "auto",
     trials: Annotated[
         int | None, typer.Option(min=1, help="Most settings of the network to try; 1: the default alone.")

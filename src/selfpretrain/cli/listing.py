@@ -1,4 +1,4 @@
-"""``spt list`` and ``spt doctor``: what is on the shelves (tasks, mixers and more), and on this machine."""
+"""Commands ``list`` and ``doctor``: what is on the shelves (tasks, mixers and more), and on this machine."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""``spt model``: extract, show, embed with, export and publish trained models."""
+"""``selfpretrain model``: extract, show, embed with, export and publish trained models."""
 
 from pathlib import Path
 from typing import Annotated

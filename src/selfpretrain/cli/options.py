@@ -74,7 +74,7 @@ Trust = Annotated[
 ]
 DataRoot = Annotated[
     Path | None,
-    typer.Option("--data-root", callback=set_data_root, help="Folder for data; default: SPT_DATA."),
+    typer.Option("--data-root", callback=set_data_root, help="Folder for data; default: SELFPRETRAIN_DATA."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")]
 Set = Annotated[
@@ -129,7 +129,7 @@ class RunFlags:
         str, typer.Option(help="Stages to run in parallel: a number, or auto (one per core or GPU).")
     ] = "auto"
     executor: Annotated[
-        str, typer.Option(help="Executor (`spt list executors`); auto chooses by --jobs.")
+        str, typer.Option(help="Executor (`selfpretrain list executors`); auto chooses by --jobs.")
     ] = "auto"
     executor_settings: Annotated[
         list[str] | None,
@@ -139,7 +139,7 @@ class RunFlags:
     ] = None
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Log training to this tracker (`spt list trackers`). Repeatable."),
+        typer.Option(help="Log training to this tracker (`selfpretrain list trackers`). Repeatable."),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
@@ -214,7 +214,7 @@ def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) 
     from ..runner.workspace import Workspace
 
     here = Workspace.of(runs, device, jobs)
-    return dataclasses.replace(here, quiet=quiet, command=f"spt {shlex.join(sys.argv[1:])}")
+    return dataclasses.replace(here, quiet=quiet, command=f"selfpretrain {shlex.join(sys.argv[1:])}")
 
 
 def scale_of(name: str) -> "Scale":

@@ -1,4 +1,4 @@
-"""``spt run``: run one recipe."""
+"""``selfpretrain run``: run one recipe."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``spt runs``: status and cleanup of a folder of runs."""
+"""``selfpretrain runs``: status and cleanup of a folder of runs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``spt show``: trace a reported number to its recipe, code, data and cost, or check files."""
+"""``selfpretrain show``: trace a reported number to its recipe, code, data and cost, or check files."""
 
 import csv
 import io
@@ -211,7 +211,7 @@ def _show_cells(folder: Path, as_json: bool) -> None:
             stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
             table.add_row(task.label, cell.row, cell.column, task.repetition(cell), score, stage)
     Console().print(table, soft_wrap=True)
-    say("next: spt show STAGE")
+    say("next: selfpretrain show STAGE")
 
 
 def sparkline(values: list[float], width: int = MAX_WIDTH) -> str:

@@ -1,4 +1,4 @@
-"""``spt study``: reproduce one study of the papers, or all of them, and write their reports."""
+"""``selfpretrain study``: reproduce one study of the papers, or all of them, and write their reports."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -40,7 +40,9 @@ Only = Annotated[
 @flags.expanded
 def study(
     *,
-    name: Annotated[str, typer.Argument(help="Study (`spt list studies`), package.module:Class, or all.")],
+    name: Annotated[
+        str, typer.Argument(help="Study (`selfpretrain list studies`), package.module:Class, or all.")
+    ],
     seeds: flags.Seeds = "3",
     first_seed: flags.FirstSeed = 0,
     scale: flags.ScaleName = "small",

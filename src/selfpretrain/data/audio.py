@@ -6,14 +6,10 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-BANDS = 64
-"""Number of mel bands."""
-COEFFICIENTS = 20
-"""Number of cepstral coefficients."""
-WINDOW = 0.025
-"""Default length of a window, in seconds."""
-HOP = 0.010
-"""Default time from one window to the next, in seconds."""
+BANDS = 64  # number of mel bands
+COEFFICIENTS = 20  # number of cepstral coefficients
+WINDOW = 0.025  # default length of a window, in seconds
+HOP = 0.010  # default time from one window to the next, in seconds
 
 
 def log_mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, hop: int = 0) -> np.ndarray:

@@ -26,8 +26,7 @@ from .spec import SequenceSpec
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
 
-UNPACKED = 4096
-"""Sequences unpacked at a time."""
+UNPACKED = 4096  # sequences unpacked at a time
 
 
 @dataclass(frozen=True)
@@ -304,7 +303,7 @@ def _gather_numba(examples: SequenceDataset, starts: Tensor, lengths: Tensor, le
     if wrong >= 0:
         raise DataError(
             f"a sequence of {int(lengths[wrong]):,} positions from {int(starts[wrong]):,} on is not inside "
-            f"of the {len(flat):,} that are there; the data are damaged, see spt data verify"
+            f"of the {len(flat):,} that are there; the data are damaged, see selfpretrain show --check"
         )
     return torch.from_numpy(out if kind is np.float32 else out[:, :, 0])
 

@@ -10,10 +10,8 @@ from ..errors import DataError
 from .dataset import SequenceDataset
 from .spec import Reals, SequenceSpec, Tokens, Values
 
-BLOCK = 1 << 20
-"""Positions per block."""
-BYTES = 256
-"""Vocabulary of text, which is known in advance: its bytes."""
+BLOCK = 1 << 20  # positions per block
+BYTES = 256  # vocabulary of text, which is known in advance: its bytes
 Spans = list[tuple[int, int, int]]
 """Stretches of positions where a channel is unknown: (first, last + 1, channel)."""
 
@@ -76,8 +74,8 @@ def _fit_signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> T
         return signal
     lengths, used = _training_stretches(train)
     if isinstance(signal, Tokens):
-        return Tokens(max_symbol(_blocks(flat, []), lengths, used) + 1)
-    values = fit_values(_blocks(flat, unknown), lengths, used)
+        return Tokens(max_symbol(in_blocks(flat, []), lengths, used) + 1)
+    values = fit_values(in_blocks(flat, unknown), lengths, used)
     if signal.levels is None:
         return values
     return replace(values, levels=signal.levels, low=signal.low, high=signal.high)
@@ -94,7 +92,8 @@ def _training_stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarr
     return np.diff(first, append=len(used)), used[first]
 
 
-def _blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
+def in_blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
+    """Yield values or tokens in blocks, with NaN where they are unknown."""
     for start in range(0, len(flat), BLOCK):
         block = flat[start : start + BLOCK]
         hidden = [(max(a - start, 0), b - start, c) for a, b, c in unknown if a < start + BLOCK and b > start]

@@ -9,16 +9,12 @@ from ..errors import DataError
 from ..system.jit import jit
 from ..system.splitmix64 import scramble_one
 
-RUN = 24
-"""Length of the runs of positions (shingles) that are compared."""
-SKETCHES = 4
-"""Numbers in the MinHash sketch of a sequence."""
+RUN = 24  # length of the runs of positions (shingles) that are compared
+SKETCHES = 4  # numbers in the MinHash sketch of a sequence
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """An odd constant with scattered bits, by which hashes are multiplied before others are added."""
-MIN_SHARED = 0.5
-"""Minimum share of common runs of similar sequences."""
-MAX_COMPARED = 20_000
-"""About how many sequences are compared at most."""
+MIN_SHARED = 0.5  # minimum share of common runs of similar sequences
+MAX_COMPARED = 20_000  # about how many sequences are compared at most
 
 Sequences = Callable[[int], np.ndarray]
 """Returns a sequence by its index."""

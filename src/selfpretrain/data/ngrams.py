@@ -12,8 +12,7 @@ from torch import Tensor
 
 BOUNDARIES = ("information", "following 1", "following 2", "preceding 1", "preceding 2")
 """Numbers that describe the boundary between two symbols."""
-LONGEST = 3
-"""Symbols of the longest n-gram that is counted."""
+LONGEST = 3  # symbols of the longest n-gram that is counted
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd multiplier that spreads codes over 64 bits: 2^64 divided by the golden ratio."""
 HALF = np.uint64(32)

@@ -11,14 +11,10 @@ from typing import Any
 
 import numpy as np
 
-ROUNDING = 2.0**-24
-"""Largest relative error of float32."""
-RESOLVED = 1e-4
-"""Share of the range of a channel that rounding may change."""
-EXACT = 1 << 24
-"""Whole numbers up to this one are exact in float32."""
-BLURRED = 0.01
-"""Share of the range of a sequence from which its rounding is reported."""
+ROUNDING = 2.0**-24  # largest relative error of float32
+RESOLVED = 1e-4  # share of the range of a channel that rounding may change
+EXACT = 1 << 24  # whole numbers up to this one are exact in float32
+BLURRED = 0.01  # share of the range of a sequence from which its rounding is reported
 
 BLUR = "vary less than float32 resolves so far from 0; subtract the first value of each, or take differences"
 """What is said of sequences that rounding blurs."""

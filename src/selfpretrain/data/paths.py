@@ -1,4 +1,4 @@
-"""Data folders: those named in SPT_DATA, the first of which is written to.
+"""Data folders: those named in SELFPRETRAIN_DATA, the first of which is written to.
 
 Raw files (downloads, releases) are found in any of the folders or in its subfolder ``raw``. Prepared and
 imported datasets are written to the first folder.
@@ -13,19 +13,17 @@ from pathlib import Path
 from ..errors import DataError
 from ..system import files
 
-IMPORTED = "own"
-"""Subfolder of a data folder that holds imported datasets."""
+IMPORTED = "own"  # subfolder of a data folder that holds imported datasets
 IMPORTED_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-OLD = ".old"
-"""Suffix of a dataset that is being replaced; it remains if the replacement is interrupted."""
-VARIABLE = "SPT_DATA"
-"""Environment variable: one folder, or several separated as in PATH."""
+OLD = ".old"  # suffix of a dataset that is being replaced; it remains if the replacement is interrupted
+VARIABLE = "SELFPRETRAIN_DATA"  # environment variable: one folder, or several separated as in PATH
 
 
 def folders() -> list[Path]:
     """Return the data folders, existing or not; by default ``~/.local/share/selfpretrain``."""
     named = [Path(part).expanduser() for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
-    return [folder.absolute() for folder in named] or [_default_folder()]
+    default = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "selfpretrain"
+    return [folder.absolute() for folder in named] or [default]
 
 
 def writable_path(*parts: str) -> Path:
@@ -92,8 +90,3 @@ def imported_datasets() -> dict[str, Path]:
             if IMPORTED_NAME.fullmatch(name):
                 found.setdefault(name, meta.parent)
     return found
-
-
-def _default_folder() -> Path:
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "selfpretrain"

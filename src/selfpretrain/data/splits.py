@@ -10,8 +10,7 @@ from ..errors import DataError, SpecError, nearest
 from .dataset import SequenceDataset
 from .spec import SPLITS
 
-SHARES = (0.70, 0.15, 0.15)
-"""Shares of train, val and test if the data define no split."""
+SHARES = (0.70, 0.15, 0.15)  # shares of train, val and test if the data define no split
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training", "trn", "trainset", "trainval", "0"), 0),
     **dict.fromkeys(("val", "valid", "validation", "dev", "devel", "development", "1"), 1),
@@ -21,7 +20,7 @@ SPLIT_NAMES = {
 UNLABELLED = ("unlabelled", "unlabeled", "unsupervised", "unsup")
 """Names of parts that serve pretraining only."""
 LEFT_OUT = -1
-ENOUGH_GROUPS = 5
+MIN_GROUPS = 5
 """Minimum number of groups (patients, speakers, files) in val or test for a score to generalise to others."""
 
 
@@ -97,8 +96,8 @@ def split_rows(
 
 
 def min_groups(groups: np.ndarray) -> int:
-    """Return the minimum number of groups for val and test: a fifth of all, at most ``ENOUGH_GROUPS``."""
-    return int(np.clip(round(len(np.unique(groups)) / 5), 1, ENOUGH_GROUPS))
+    """Return the minimum number of groups for val and test: a fifth of all, at most ``MIN_GROUPS``."""
+    return int(np.clip(round(len(np.unique(groups)) / 5), 1, MIN_GROUPS))
 
 
 def _split_by_row(classes: np.ndarray, seed: int) -> np.ndarray:

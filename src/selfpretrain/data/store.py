@@ -11,21 +11,19 @@ targets.npy    (n,) class, -1 if unlabelled; or real number, NaN if unlabelled; 
 split.npy      (n,) 0 train, 1 val, 2 test
 groups.npy     (n,) number of the patient, speaker, file ... that an example belongs to; optional
 
-Files are memory-mapped, so that a dataset of any size opens at once. Datasets are written atomically: to a
-temporary folder next to the final one, which is renamed at the end. A writer that can resume from any row
+Files are memory-mapped, so that a dataset may be larger than main memory. Datasets are written atomically: to
+a temporary folder next to the final one, which is renamed at the end. A writer that can resume from any row
 saves a checkpoint.
 
-Hashes are verified when a dataset is first used, and again if the size, time or inode of a file differs
-from those recorded in ``verified.json``. Bounds are checked on every opening: compiled code relies on them.
+Hashes and bounds are checked on every opening: compiled code relies on bounds, and results on the bits.
 """
 
 import contextlib
 import hashlib
 import json
 import os
-import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,18 +35,16 @@ from pydantic import TypeAdapter
 
 from ..errors import DamagedData, DataError, ForeignRun, Taken
 from ..system.events import report_progress
-from ..system.files import Json, fsync, read_json, replace_file
+from ..system.files import Json, fsync, json_bytes, read_json
 from . import moments, paths
 from .dataset import SequenceDataset, as_targets
 from .offsets import Offsets
 from .spec import SPLITS, ClassSets, Reals, SequenceSpec, Split, Tokens, Values
 
 FORMAT = 1
-PART = ".part"
-"""Suffix of a dataset that is being written; it remains if the writer is killed."""
+PART = ".part"  # suffix of a dataset that is being written; it remains if the writer is killed
 COLUMNS = ("starts", "lengths", "targets", "split", "groups")
 FORM = TypeAdapter(SequenceSpec)
-MEMORY = "verified.json"
 KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
 """dtypes of the columns; that of targets follows from the spec."""
 REQUIRED: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
@@ -56,8 +52,7 @@ REQUIRED |= {"channels": int, "packed": bool, "rows": int}
 """Required keys of ``meta.json``, and their types."""
 ELSEWHERE = f"set {paths.VARIABLE} to another folder"
 Columns = Mapping[str, np.ndarray]
-BLOCK = 1 << 24
-"""Numbers checked at a time."""
+BLOCK = 1 << 24  # numbers checked at a time
 
 
 @dataclass(frozen=True)
@@ -185,41 +180,6 @@ class DatasetWriter:
         starts = start + np.concatenate([[0], ends[:-1]])
         self.add_examples(starts, np.full(len(rows), rows.shape[1], dtype=np.int64), targets, split)
 
-    def blocks(self, size: int = 1 << 20) -> Iterator[np.ndarray]:
-        """Yield what has been appended so far in blocks of at most ``size`` positions."""
-        if self._file is None:
-            yield from self._parts
-            return
-        self._file.flush()
-        with Path(self._file.name).open("rb") as flat:
-            count = min(size * max(self.channels, 1), self.size * max(self.channels, 1))
-            while len(block := np.fromfile(flat, self.dtype, count)):
-                yield block.reshape(-1, self.channels) if self.channels else block
-
-    def flat(self) -> np.ndarray:
-        """Return (T,) or (T, C) what has been appended so far, memory-mapped if it is on disk."""
-        if self._file is None:
-            return np.concatenate(self._parts)
-        self._file.flush()
-        flat: np.ndarray = np.memmap(self._file.name, self.dtype, mode="r")
-        return flat.reshape(-1, self.channels) if self.channels else flat
-
-    def rewrite(self, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Replace every block by ``change(block)``, of equal length; the dtype may change."""
-        if self._file is None:
-            self._parts = [change(part) for part in self._parts]
-            self.dtype = self._parts[0].dtype.str
-            return
-        flat = Path(self._file.name)
-        with flat.with_suffix(".new").open("wb") as new:
-            for block in self.blocks():
-                changed = change(block)
-                new.write(changed.tobytes())
-        self.dtype = changed.dtype.str
-        self._file.close()
-        os.replace(flat.with_suffix(".new"), flat)
-        self._file = flat.open("ab")
-
     def checkpoint(self) -> None:
         """Save the state, from which ``open_writer(..., resume=True)`` continues after a kill."""
         if self.folder is None:
@@ -249,10 +209,8 @@ class DatasetWriter:
         hashes = {name: file_hash(self.folder / f"{name}.npy") for name in columns}
         meta["sha256"] = {"flat": file_hash(self.folder / "flat.bin")} | hashes
         (self.folder / "state.npz").unlink(missing_ok=True)
-        meta["seal"] = seal(meta)
-        (self.folder / "meta.json").write_text(json.dumps(meta, indent=1), encoding="utf-8")
-        save_file_stats(self.folder, file_stats(self.folder, meta))
-        return open_dataset(self.folder)
+        (self.folder / "meta.json").write_bytes(json_bytes(meta))
+        return _build_dataset(form, meta, *_load_arrays(self.folder, meta))
 
     def close(self) -> None:
         """Close ``flat.bin``."""
@@ -331,42 +289,64 @@ def _swap(part: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def open_dataset(folder: Path, rehash: bool = False) -> StoredDataset:
-    """Open a prepared dataset; files that were verified before and look unchanged are not hashed again.
-
-    Args:
-        rehash: hash and check all files in any case.
+def open_dataset(folder: Path) -> StoredDataset:
+    """Open a prepared dataset, after its files are verified.
 
     Raises:
         DamagedData: if the folder holds no dataset, or a damaged one.
         DataError: if the dataset cannot be read, or has another format version.
     """
     try:
-        meta = read_meta(folder, (FORMAT,))
-        if changed := changed_files(folder, meta, rehash):
+        meta = read_meta(folder)
+        report_progress(f"checking {folder.name}", 0)
+        hashes = {name: file_hash(file_of(folder, name)) for name in meta["sha256"]}
+        if changed := [file_of(folder, name).name for name in hashes if hashes[name] != meta["sha256"][name]]:
             raise DamagedData(f"{', '.join(changed)} not as written")
-        form, flat, columns = _load_arrays(folder, meta)
-        if problem := contradiction(form, meta, flat, columns):
+        form = _form(meta)
+        flat, columns = _load_arrays(folder, meta)
+        if problem := _wrong_shape(form, meta, flat, columns) or next(
+            _wrong_values(form, meta, flat, columns), ""
+        ):
             raise DamagedData(problem)
-        if rehash and not tokens_fit(form, flat, meta):
-            raise DamagedData("there are symbols outside of the vocabulary")
     except DamagedData as error:
-        raise DamagedData(f"{folder} is damaged: {error}; {repair_advice(folder)}") from error
+        raise DamagedData(f"{folder} is damaged: {error}; {_repair_advice(folder)}") from error
     return _build_dataset(form, meta, flat, columns)
 
 
-def _load_arrays(
-    folder: Path, meta: Mapping[str, Any]
-) -> tuple[SequenceSpec, np.ndarray, dict[str, np.ndarray]]:
-    names = [name for name in COLUMNS if name in meta["sha256"]]
+def verify(folder: Path) -> StoredDataset:
+    """Open a prepared dataset, and check every symbol of its sequences as well.
+
+    Raises:
+        DamagedData: if the folder holds no dataset, or a damaged one.
+        DataError: if the dataset cannot be read, or has another format version.
+    """
+    stored = open_dataset(folder)
+    signal = stored.form.signal
+    if isinstance(signal, Tokens) and not stored.whole.packed:
+        vocab = max(signal.vocab, int(stored.meta["about"].get("symbols", 0)))  # val and test may extend it
+        for block in stored.whole.flat.split(BLOCK) if len(stored.whole.flat) else ():
+            if int(block.min()) < 0 or int(block.max()) >= vocab:
+                problem = "there are symbols outside of the vocabulary"
+                raise DamagedData(f"{folder} is damaged: {problem}; {_repair_advice(folder)}")
+    return stored
+
+
+def _form(meta: Mapping[str, Any]) -> SequenceSpec:
+    try:
+        return FORM.validate_python(meta["form"])
+    except ValueError as error:
+        raise DamagedData(f"meta.json says form {str(meta['form'])[:40]}") from error
+
+
+def _load_arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     try:
         kind = np.dtype(meta["dtype"])
         if kind.kind not in "biuf":
             raise DamagedData(f"sequences are {kind}")
+        names = [name for name in COLUMNS if name in meta["sha256"]]
         columns = {name: np.load(file_of(folder, name), mmap_mode="c") for name in names}
         flat: np.ndarray = np.memmap(file_of(folder, "flat"), dtype=kind, mode="c")
-        flat = flat.reshape(-1, meta["channels"]) if meta["channels"] else flat
-        return FORM.validate_python(meta["form"]), flat, columns
+        return flat.reshape(-1, meta["channels"]) if meta["channels"] else flat, columns
     except DamagedData:
         raise
     except Exception as error:  # NumPy raises many kinds of errors for a broken header
@@ -402,7 +382,7 @@ def _build_dataset(
     return StoredDataset(form, meta, whole, columns["split"])
 
 
-def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
+def read_meta(folder: Path) -> Json:
     """Read and check ``meta.json``.
 
     Raises:
@@ -414,27 +394,14 @@ def read_meta(folder: Path, formats: tuple[int, ...] = (1,)) -> Json:
         if not path.exists():
             raise DamagedData("meta.json is not there")
     try:
-        meta = read_json(path, formats, error_type=DataError, damage_error=DamagedData)
+        meta = read_json(path, (FORMAT,), error_type=DataError, damage_error=DamagedData)
     except ForeignRun as error:
         raise DataError(str(error).replace("use another folder with --runs", ELSEWHERE)) from error
-    if "seal" in meta and meta["seal"] != seal(meta):
-        raise DamagedData("meta.json not as written")
     if missing := [key for key, kind in REQUIRED.items() if not isinstance(meta.get(key), kind)]:
         raise DamagedData(f"meta.json says {missing[0]} {str(meta.get(missing[0]))[:40]}")
     if unknown := set(meta["sha256"]) - {"flat", "targets", *KINDS}:
         raise DamagedData(f"meta.json says that there is {min(unknown)}")
     return meta
-
-
-def seal(meta: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of ``meta.json`` without its seal."""
-    content = {key: value for key, value in meta.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def contradiction(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
-    """Return a description of the first inconsistency between the arrays of a dataset, or ""."""
-    return _wrong_shape(form, meta, flat, columns) or next(_wrong_values(form, meta, flat, columns), "")
 
 
 def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
@@ -479,96 +446,34 @@ def _wrong_values(
         yield f"targets are {targets.min()} to {targets.max()}, of {len(form.target.names)} classes"
 
 
-def changed_files(folder: Path, meta: Mapping[str, Any], rehash: bool = False) -> list[str]:
-    """Return the names of files that differ from what was written.
-
-    Args:
-        rehash: hash all files, also those that look unchanged since they were last verified.
-    """
-    known = {} if rehash else _load_file_stats(folder)
-    stats = file_stats(folder, meta)
-    wrong = []
-    for name, sha256 in meta["sha256"].items():
-        file = file_of(folder, name)
-        if name in stats and stats[name] == known.get(name):
-            continue
-        report_progress(f"checking {folder.name}: {file.name}", 0)
-        if name not in stats or file_hash(file) != sha256:
-            wrong.append(file.name)
-    if not wrong and stats != known:
-        save_file_stats(folder, stats)
-    return wrong
-
-
-def file_stats(folder: Path, meta: Mapping[str, Any]) -> dict[str, list[int | str]]:
-    """Return size, time, inode and expected hash of every file that exists, by name."""
-    stats: dict[str, list[int | str]] = {}
-    for name, sha256 in meta["sha256"].items():
-        with paths.explain_errors(file_of(folder, name), "read"), contextlib.suppress(FileNotFoundError):
-            stat = file_of(folder, name).stat()
-            stats[name] = [stat.st_size, stat.st_mtime_ns, stat.st_ino, sha256]
-    return stats
-
-
-def save_file_stats(folder: Path, stats: Mapping[str, list[int | str]]) -> None:
-    """Record how verified files look. If that cannot be written, they are verified again next time."""
-    with contextlib.suppress(OSError), replace_file(folder / MEMORY) as temporary:
-        temporary.write_text(json.dumps(stats))
-
-
-def tokens_fit(form: SequenceSpec, flat: np.ndarray, meta: Mapping[str, Any]) -> bool:
-    """Return whether every symbol is in the vocabulary, which val and test may extend (``symbols``)."""
-    if meta["packed"] or not isinstance(form.signal, Tokens):
-        return True
-    symbols = max(form.signal.vocab, int(meta["about"].get("symbols", 0)))
-    blocks = (flat[start : start + BLOCK] for start in range(0, len(flat), BLOCK))
-    return all(block.min() >= 0 and block.max() < symbols for block in blocks)
-
-
 def file_of(folder: Path, name: str) -> Path:
     """Return the file of a column, or of all sequences (``flat``)."""
     return folder / ("flat.bin" if name == "flat" else f"{name}.npy")
 
 
 def file_hash(file: Path) -> str:
-    """Return the SHA-256 of a file.
+    """Return the SHA-256 of a file; "" if there is no such file.
 
     Raises:
         DataError: if the file cannot be read.
     """
-    with paths.explain_errors(file, "read"), file.open("rb") as stream:
+    with (
+        paths.explain_errors(file, "read"),
+        contextlib.suppress(FileNotFoundError),
+        file.open("rb") as stream,
+    ):
         return hashlib.file_digest(stream, "sha256").hexdigest()
+    return ""
 
 
-USUAL = ("", "auto", "refuse", "raw", None, 0, False, True)
-"""Default values of import options, left out of the printed command; switches are handled separately."""
-
-
-def repair_advice(folder: Path) -> str:
+def _repair_advice(folder: Path) -> str:
     """Return how to repair a damaged dataset, as text for an error message; no step deletes anything."""
     about: Mapping[str, Any] = {}
     with contextlib.suppress(DataError):
         about = read_meta(folder)["about"]
     if "task" in about:
-        return f"it is made again when it is next used, or by: spt data make {about['task']}"
-    if not about.get("origin"):
-        return "put the files back from a copy, or import the data again under this name"
-    if about["origin"] == "arrays":
-        return f"import the arrays again as {folder.name!r}, or put the files back from a copy"
-    options = about.get("options", {})
-    changed = {key: value for key, value in options.items() if value not in USUAL}
-    flags = [f"--{key.replace('_', '-')} {shlex.quote(str(value))}" for key, value in changed.items()]
-    if options.get("skip_bad", False):
-        flags.append("--skip-bad")
-    if not options.get("header", True):
-        flags.append("--no-header")
-    arguments = " ".join([shlex.quote(about["origin"]), f"--name {folder.name}", *flags, "--yes"])
-    return f"put the files back from a copy, or import them again: spt data import {arguments}"
-
-
-def _load_file_stats(folder: Path) -> dict[str, Any]:
-    try:
-        known = json.loads((folder / MEMORY).read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return known if isinstance(known, dict) else {}
+        return f"it is made again when it is next used, or by: selfpretrain data make {about['task']}"
+    origin = about.get("origin", "the data")
+    return (
+        f"put the files back from a copy, or import {origin} again under this name (selfpretrain data import)"
+    )

@@ -103,7 +103,7 @@ class SequenceEstimator(TaskFitting):
         """Compare scratch, compute-matched scratch and self-pretraining on these data.
 
         A task keeps its own splits; of arrays, 15 % of the labelled examples are the test split. Network and
-        budgets are those of ``spt compare``, fixed in advance; the other settings are those of ``fit``.
+        budgets are those of ``compare``, fixed in advance; the other settings are those of ``fit``.
 
         Args:
             X: as for ``fit``; None: the data of the last ``fit``.
@@ -287,7 +287,9 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if the model makes no predictions.
         """
-        raise SpecError("this model predicts nothing: spt model embed gives the vectors of its sequences")
+        raise SpecError(
+            "this model predicts nothing: selfpretrain model embed gives the vectors of its sequences"
+        )
 
     def set_classes(self, form: SequenceSpec) -> None:
         """Set ``classes_`` from a task.

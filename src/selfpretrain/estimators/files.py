@@ -244,7 +244,7 @@ def _media(path: Path, layout: Json, channels: int) -> NewMedia:
 
 def _sequences(source: Source, offsets: tuple[float, ...]) -> Sequences:
     """Return all sequences of a source, minus the offsets of a model, and why the others cannot be read."""
-    parts = list(source.parts())
+    parts = [part for part in [source.read()] if len(part.lengths)]
     if source.kind == "values":
         _note_missing(parts, source)
     wrong = dict(source.unread)

@@ -19,7 +19,7 @@ from ..data.dataset import SequenceDataset
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
-from ..data.splits import ENOUGH_GROUPS, split_rows, strata_of
+from ..data.splits import MIN_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
 from ..registry import name_of
@@ -31,7 +31,7 @@ from .inputs import Alphabet, Sequences
 MANY_UNLABELLED = 2_000
 """Unlabelled examples from which some are held back, to see where the loss of pretraining stops falling."""
 UNLABELLED_SHARE = 0.025
-UNLABELLED_MOST = 1_000
+MAX_UNLABELLED = 1_000
 """Share and greatest number of unlabelled examples in val."""
 FEW = 20
 """Fewest labelled examples for which a validation split is made."""
@@ -256,7 +256,7 @@ class Annotations:
         split = self._divide_labelled(share, seed)
         unlabelled = np.flatnonzero(~self.labelled)
         if self.groups is None and split.any() and len(unlabelled) >= MANY_UNLABELLED:
-            number = min(UNLABELLED_MOST, round(UNLABELLED_SHARE * len(unlabelled)))
+            number = min(MAX_UNLABELLED, round(UNLABELLED_SHARE * len(unlabelled)))
             split[np.random.RandomState(seed).permutation(unlabelled)[:number]] = 1
         return split
 
@@ -439,7 +439,7 @@ def val_groups(folds: Sequence[Task]) -> np.ndarray | None:
     held = [fold.load("val") for fold in folds]
     found = [each.groups[each.labelled] for each in held if each.groups is not None]
     given = torch.cat(found or [torch.zeros(0)]).numpy()
-    return given if len(np.unique(given)) >= ENOUGH_GROUPS else None
+    return given if len(np.unique(given)) >= MIN_GROUPS else None
 
 
 def labelled_only(examples: SequenceDataset) -> SequenceDataset:

@@ -26,7 +26,7 @@ from ..training.model import Network
 
 Kind = Literal["auto", "text", "tokens", "values"]
 BYTES = 256
-MOST_TOKENS = 1 << 24
+MAX_TOKENS = 1 << 24
 NAMED = 3
 """Most rows named in an error message."""
 NOTHING = "there is no sequence"
@@ -77,8 +77,8 @@ class Sequences:
         if self.kind == "tokens":
             flat = self.flat
             with np.errstate(invalid="ignore"):
-                bad = ~((flat >= 0) & (flat < MOST_TOKENS) & (flat % 1 == 0))
-            why = f"tokens are whole numbers from 0 to {MOST_TOKENS - 1:,}"
+                bad = ~((flat >= 0) & (flat < MAX_TOKENS) & (flat % 1 == 0))
+            why = f"tokens are whole numbers from 0 to {MAX_TOKENS - 1:,}"
             found = self.take(~_owners(bad, self.lengths), why)
             found = replace(found, flat=found.flat.astype(np.int32))
             return found.take(found.lengths > 0, NOTHING)

@@ -53,7 +53,7 @@ from .simple import SimplePredictor
 
 FILE = "model.json"
 SIMPLE = "simple.safetensors"
-AGAIN = "take the model again from its run (spt model take), or from a copy"
+AGAIN = "take the model again from its run (selfpretrain model take), or from a copy"
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that are not saved, because they depend on the machine or the run."""
 LEFT = 3600.0
@@ -187,7 +187,9 @@ def _read(folder: str | Path) -> Json:
     """
     path = Path(folder) / FILE
     if not path.exists():
-        raise StoreError(f"{folder} holds no model: there is no {FILE}; spt fit ... -o {folder} makes one")
+        raise StoreError(
+            f"{folder} holds no model: there is no {FILE}; selfpretrain fit ... -o {folder} makes one"
+        )
     return read_json(path, advice=AGAIN)
 
 

@@ -16,7 +16,7 @@ from ..objectives.common.heads import pool_features
 from ..training.evaluate import POSITIONS
 from ..training.model import Model, Network
 
-MOST_ROWS = 512
+MAX_ROWS = 512
 """Largest inference batch, in sequences."""
 Output = Literal["embedding", "number", "softmax", "sigmoid", "softmax per position"]
 """Kind of output: "softmax" over K classes, "sigmoid" of each of K classes."""
@@ -162,4 +162,4 @@ def _forward_batches(
 
 
 def _batch_size(data: SequenceDataset) -> int:
-    return max(1, min(MOST_ROWS, POSITIONS // int(data.longest.max())))
+    return max(1, min(MAX_ROWS, POSITIONS // int(data.longest.max())))

@@ -72,9 +72,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             best simple methods, if it has the best probabilities; else the network, if it is more than a
             standard error above the best simple method; else that method; network: train and keep the
             network alone.
-        mixer: a name from `spt list mixers`; auto: attention up to a length of 512, s4d above.
-        objective: pretraining objective from `spt list objectives`; None: train from scratch; auto: causal
-            and masked are tried for symbols, masked for values and for labels of positions, and also
+        mixer: a name from `selfpretrain list mixers`; auto: attention up to a length of 512, s4d above.
+        objective: pretraining objective from `selfpretrain list objectives`; None: train from scratch; auto:
+            causal and masked are tried for symbols, masked for values and for labels of positions, and also
             ngram-statistics for labels of positions that counts of n-grams help simple methods to find.
         pooling: mean, max, last or attention (learned weights) over positions; auto: last for symbols, which
             end with a sign, else mean, and the others are tried with the best setting.

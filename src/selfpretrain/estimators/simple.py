@@ -31,9 +31,9 @@ from ..tasks.simple.models import BoostedTrees, LinearModel
 from ..tasks.simple.symbols import SymbolFeatures, Windows
 from .predictor import OUTPUTS, Output, Predictor
 
-MOST_EXAMPLES = 20_000
+MAX_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
-MOST_DENSE = 5_000
+MAX_DENSE = 5_000
 """The same for numbers, of which every example has all."""
 ASKED = 200
 """Most labelled sequences that are asked whether counts of n-grams help."""
@@ -264,7 +264,7 @@ def candidates_for(form: SequenceSpec, labelled: SequenceDataset) -> list[Method
 
 def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:
     """Return the examples, or a fixed random subset of as many as the method is fitted on."""
-    most = MOST_EXAMPLES if isinstance(method.features(), SymbolFeatures) else MOST_DENSE
+    most = MAX_EXAMPLES if isinstance(method.features(), SymbolFeatures) else MAX_DENSE
     if len(examples) <= most:
         return examples
     rows = np.random.RandomState(0).permutation(len(examples))[:most]

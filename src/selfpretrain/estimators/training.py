@@ -171,7 +171,9 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
     except SelfPretrainError:
         raise
     except Exception as error:
-        raise StageFailed(f"{_title(recipe)}: {first_line(error)} (SPT_DEBUG=1 shows where)") from error
+        raise StageFailed(
+            f"{_title(recipe)}: {first_line(error)} (SELFPRETRAIN_DEBUG=1 shows where)"
+        ) from error
 
 
 def steps_of(recipe: Recipe) -> int | None:

@@ -31,7 +31,7 @@ class Mixer(abc.ABC):
     """Hyperparameters of a mixer; ``build`` returns a module ``(x, padding_mask) -> y``, x and y (B, L, D).
 
     Outputs at real positions must not depend on padded positions (``padding_mask`` False), on other sequences
-    or, when causal, on later positions. The tests of this package and ``spt check`` verify this.
+    or, when causal, on later positions. The tests of this package and ``selfpretrain check`` verify this.
     """
 
     positions: ClassVar[Positions] = "none"  # position encoding for ``Model(positions="auto")``
@@ -73,7 +73,7 @@ def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
         SpecError: if the network is causal and the mixer cannot be.
     """
     if context.causal and not mixer.causal:
-        advice = " (`spt compare --objective masked`)" if mixer.denoises else ""
+        advice = " (`selfpretrain compare --objective masked`)" if mixer.denoises else ""
         raise SpecError(
             f"{name_of(mixer)} mixes later positions into earlier ones and cannot be causal; "
             f"use a bidirectional model{advice} or another mixer"

@@ -6,7 +6,7 @@ K[l] = C Abar^l Bbar
 Every channel needs an inverse and powers of a full matrix, which the structure of A in S4 avoids. Training
 may make A unstable. With an unstable A (an eigenvalue with a positive real part) the kernel grows with its
 length, and the rounding errors of the FFT, relative to its largest value, reach all positions: earlier
-outputs then depend on later inputs, also in a causal layer. ``spt check lssl`` warns about it.
+outputs then depend on later inputs, also in a causal layer. ``selfpretrain check lssl`` warns about it.
 
 Source: Gu et al. (2021), Combining Recurrent, Convolutional, and Continuous-time Models with Linear State
 Space Layers, section 3.

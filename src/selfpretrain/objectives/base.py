@@ -209,7 +209,7 @@ class Supervised(Objective):
 class Denoise(Objective):
     """Base class of denoising objectives; subclasses choose the positions in ``make_targets``.
 
-    Objectives of this package or of yours are selected with ``spt compare --objective``.
+    Objectives of this package or of yours are selected with ``selfpretrain compare --objective``.
 
     ``distance`` is the loss of values: "levels" (cross-entropy), "l1", or "auto" (levels if the values are
     quantised, else l1).

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ from .statistics import (
 
 RowColumn = tuple[str, str]
 """(row, column): a model and an arm."""
+Order = Literal["changes", "stays", "not resolved"]
+"""Whether the order of two rows, or of all, changes from the control to the treatment."""
 SEPARATOR = " · "
 """Separates the group of a row from its place along x, as in ``attention · 20 %``."""
 LATE = 0.9
@@ -80,14 +82,6 @@ class Difference:
         return None if p is None or len(self.values) < self.looks.first else self.looks.repeated_p(p)
 
 
-class RowOrder(enum.Enum):
-    """Whether the order of two rows changes from the control to the treatment."""
-
-    CHANGES = "changes"
-    STAYS = "does not change"
-    UNRESOLVED = "not resolved"
-
-
 @dataclass(frozen=True)
 class RowPair:
     """Two rows compared in the control column and in the treatment column."""
@@ -101,28 +95,12 @@ class RowPair:
         return self.control.a[0], self.control.b[0]
 
     @property
-    def order(self) -> RowOrder:
+    def order(self) -> Order:
         """Whether the order changes; resolved only if both intervals exclude the tie band."""
-        resolved = {Standing.BETTER, Standing.WORSE}
-        if not {self.control.standing, self.treatment.standing} <= resolved:
-            return RowOrder.UNRESOLVED
-        same = self.control.standing is self.treatment.standing
-        return RowOrder.STAYS if same else RowOrder.CHANGES
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The comparisons of all pairs of rows."""
-
-    pairs: tuple[RowPair, ...]
-
-    @property
-    def order(self) -> RowOrder:
-        """CHANGES if any pair changes, STAYS if every pair is resolved and stays, else UNRESOLVED."""
-        orders = {pair.order for pair in self.pairs}
-        if RowOrder.CHANGES in orders:
-            return RowOrder.CHANGES
-        return RowOrder.STAYS if orders == {RowOrder.STAYS} else RowOrder.UNRESOLVED
+        sides = {self.control.standing, self.treatment.standing}
+        if not sides <= {Standing.BETTER, Standing.WORSE}:
+            return "not resolved"
+        return "stays" if len(sides) == 1 else "changes"
 
 
 @dataclass(frozen=True)
@@ -132,8 +110,7 @@ class TaskAnalysis:
     task: TaskResults
     means: dict[RowColumn, Estimate]  # over seeds; only places with a score
     gains: tuple[Difference, ...]  # contrast by contrast, every row in each
-    ranking: Ranking | None  # None with a single row
-    best: frozenset[RowColumn]  # best place of each row; absent if tied
+    pairs: tuple[RowPair, ...]  # of all rows
 
     @property
     def label(self) -> str:
@@ -149,6 +126,26 @@ class TaskAnalysis:
     def headline(self) -> tuple[Difference, ...]:
         """The gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
+
+    @property
+    def order(self) -> Order:
+        """Whether the ranking changes: "changes" if any pair does, "stays" if all pairs are resolved."""
+        orders = {pair.order for pair in self.pairs}
+        if "changes" in orders:
+            return "changes"
+        return "stays" if orders == {"stays"} else "not resolved"
+
+    @cached_property
+    def best(self) -> frozenset[RowColumn]:
+        """The best arm of each row; none with one arm, with one seed, or if two arms tie for it."""
+        best = set()
+        for row in self.task.rows:
+            measured = {place: found for place, found in self.means.items() if place[0] == row}
+            highest = max((found.mean for found in measured.values()), default=0.0)
+            winners = [place for place, found in measured.items() if found.mean == highest]
+            if len(measured) > len(winners) == 1 and all(found.n > 1 for found in measured.values()):
+                best.update(winners)
+        return frozenset(best)
 
     @property
     def best_baseline(self) -> tuple[str, float]:
@@ -244,8 +241,12 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
         for treatment, control in task.record.contrasts
         for row in task.rows
     )
-    best = frozenset((row, column) for row in task.rows if (column := _best(task, means, row)) is not None)
-    return TaskAnalysis(task, means, gains, _ranking(task), best)
+    treatment, control = task.headline
+    pairs = tuple(
+        RowPair(*(difference(task, (a, column), (b, column)) for column in (control, treatment)))
+        for a, b in itertools.combinations(task.rows, 2)
+    )
+    return TaskAnalysis(task, means, gains, pairs)
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
@@ -338,20 +339,14 @@ def judge(difference: Estimate, tie: float, looks: Looks | None = None) -> Stand
         return Standing.EARLY
     if difference.bounds is None:
         return Standing.ONE_SEED
-    return _judge_interval(*difference.bounds, tie)
-
-
-def _judge_interval(low: float, high: float, tie: float) -> Standing:
+    low, high = difference.bounds
     if low > tie:
         return Standing.BETTER
     if high < -tie:
         return Standing.WORSE
-    # An interval inside the tie band is EQUAL even if it excludes zero.
     if -tie <= low and high <= tie:
-        return Standing.EQUAL
-    if low > 0:
-        return Standing.AHEAD
-    return Standing.BEHIND if high < 0 else Standing.UNCLEAR
+        return Standing.EQUAL  # even if it excludes zero
+    return Standing.AHEAD if low > 0 else Standing.BEHIND if high < 0 else Standing.UNCLEAR
 
 
 def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) -> int:
@@ -409,29 +404,8 @@ def over_examples(
         parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
     else:
         target = a[0].target.astype(np.float64)
-        parts = r2_parts(target, _mean_of([_squared(p) for p in a]), _mean_of([_squared(p) for p in b]))
+        parts = r2_parts(target, *(_mean_of([(p.prediction - target) ** 2 for p in side]) for side in (a, b)))
     return example_half_width(parts, clusters, task.confidence)
-
-
-def _best(task: TaskResults, means: dict[RowColumn, Estimate], row: str) -> str | None:
-    """Return the arm with the highest mean; None with one arm, with one seed, or if two arms tie for it."""
-    measured = {column: means[row, column] for column in task.columns if (row, column) in means}
-    if len(measured) < 2 or any(found.n < 2 for found in measured.values()):
-        return None
-    highest = max(found.mean for found in measured.values())
-    first, *others = (column for column, found in measured.items() if found.mean == highest)
-    return None if others else first
-
-
-def _ranking(task: TaskResults) -> Ranking | None:
-    treatment, control = task.headline
-    pairs = [
-        RowPair(
-            difference(task, (a, control), (b, control)), difference(task, (a, treatment), (b, treatment))
-        )
-        for a, b in itertools.combinations(task.rows, 2)
-    ]
-    return Ranking(tuple(pairs)) if pairs else None
 
 
 def score_of(cell: CellResult) -> float:
@@ -458,10 +432,6 @@ def _correct(kept: Predictions) -> NDArray[np.float64]:
         return (kept.prediction == kept.target).astype(np.float64)
     score = kept.score()
     return score + (kept.prediction - score * kept.asked) / max(float(kept.asked.mean()), 1e-12)
-
-
-def _squared(kept: Predictions) -> NDArray[np.float64]:
-    return (kept.prediction.astype(np.float64) - kept.target) ** 2
 
 
 def _mean_of(arrays: Sequence[NDArray[np.float64]]) -> NDArray[Any]:

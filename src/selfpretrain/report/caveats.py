@@ -12,7 +12,7 @@ from .statistics import FEWEST
 
 SLACK = 0.01
 """Largest relative difference of compute between matched arms that goes without saying."""
-ENOUGH_GROUPS = 5
+MIN_GROUPS = 5
 """Smallest number of groups in the test split from which scores generalise to other groups."""
 
 
@@ -101,27 +101,21 @@ def _not_matched(analysis: TaskAnalysis) -> Iterator[Caveat]:
     treatment, control = task.headline
     if "matched" not in control:
         return
-    ratios = {row: _ratio(analysis, row, treatment, control) for row in task.rows}
-    off = {row: ratio for row, ratio in ratios.items() if ratio is not None and abs(ratio - 1) > SLACK}
+    off = []
+    for row in task.rows:
+        cells = [list(task.at(row, column).values()) for column in (control, treatment)]
+        ours, theirs = (sum(cell.flops for cell in each) / max(len(each), 1) for each in cells)
+        if all(cells) and theirs > 0 and abs(ours / theirs - 1) > SLACK:
+            off.append(f"{row} {ours / theirs:.2f}")
     if off:
-        found = format.listing([f"{row} {ratio:.2f}" for row, ratio in off.items()])
-        yield Caveat(
-            f"Compute is not quite matched; FLOPs of {control} relative to {treatment}: ", found, "."
-        )
-
-
-def _ratio(analysis: TaskAnalysis, row: str, treatment: str, control: str) -> float | None:
-    spent = [list(analysis.task.at(row, column).values()) for column in (control, treatment)]
-    if not all(spent):
-        return None
-    ours, theirs = (sum(cell.flops for cell in cells) / len(cells) for cells in spent)
-    return ours / theirs if theirs > 0 else None
+        before = f"Compute is not quite matched; FLOPs of {control} relative to {treatment}: "
+        yield Caveat(before, format.listing(off), ".")
 
 
 def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:
     """Yield a caveat if the test examples come from few groups (patients, speakers, recordings)."""
     examples, groups = _tested(analysis)
-    if 0 < groups < ENOUGH_GROUPS:
+    if 0 < groups < MIN_GROUPS:
         widened = " Intervals of differences take each group as one observation, so they are wide."
         yield Caveat(
             "",

@@ -25,9 +25,15 @@ def plain(text: str) -> str:
     return " ".join(printable(text).split())
 
 
+def fixed(value: float, digits: int) -> str:
+    """Format a number with this many decimals, e.g. ``0.52``; zero has no sign."""
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if not text.strip("-0.") else text.replace("-", MINUS)
+
+
 def score(metric: Metric, value: float) -> str:
     """Format a score without its unit, e.g. ``64.0``."""
-    return _fixed(value * metric.factor, metric.digits)
+    return fixed(value * metric.factor, metric.digits)
 
 
 def signed(metric: Metric, value: float) -> str:
@@ -37,18 +43,14 @@ def signed(metric: Metric, value: float) -> str:
 
 
 def interval(metric: Metric, bounds: tuple[float, float] | None) -> str:
-    """Format the interval of a difference, e.g. ``[+3.2, +9.0]``."""
-    if bounds is None:
-        return NONE
-    return f"[{signed(metric, bounds[0])}, {signed(metric, bounds[1])}]"
+    """Format the interval of a difference, e.g. ``[+3.2, +9.0]``; a dash if there is none."""
+    return f"[{signed(metric, bounds[0])}, {signed(metric, bounds[1])}]" if bounds else NONE
 
 
 def spread(metric: Metric, found: Estimate) -> str:
     """Format a mean with its 95 % interval over seeds and their number, e.g. ``64.0 ± 1.2 (3)``."""
-    mean = score(metric, found.mean)
-    if found.over_seeds is None:
-        return f"{mean} (1)"
-    return f"{mean} ± {score(metric, found.over_seeds)} ({found.n})"
+    half = "" if found.over_seeds is None else f" ± {score(metric, found.over_seeds)}"
+    return f"{score(metric, found.mean)}{half} ({found.n})"
 
 
 def points(metric: Metric) -> str:
@@ -61,14 +63,14 @@ def tie(metric: Metric) -> str:
     return f"{score(metric, metric.tie)}{points(metric)}"
 
 
-def unit(metric: Metric) -> str:
-    """Return the name of a metric with its unit, e.g. ``accuracy in %``."""
-    return f"{name(metric)} in {metric.unit}" if metric.unit else name(metric)
-
-
 def name(metric: Metric) -> str:
     """Return the printed name of a metric."""
     return {"r2": "R²"}.get(metric.name, metric.name)
+
+
+def unit(metric: Metric) -> str:
+    """Return the name of a metric with its unit, e.g. ``accuracy in %``."""
+    return f"{name(metric)} in {metric.unit}" if metric.unit else name(metric)
 
 
 def probability(p: float | None) -> str:
@@ -92,24 +94,15 @@ def quantity(value: float) -> str:
 
 def flops(value: float) -> str:
     """Format a number of operations, e.g. ``1.2 TFLOP``; a dash if none were counted."""
-    if value <= 0:
-        return NONE
     text = quantity(value)
-    return f"{text}FLOP" if text[-1].isalpha() else f"{text} FLOP"
+    return NONE if value <= 0 else f"{text}{'' if text[-1].isalpha() else ' '}FLOP"
 
 
 def listing(words: list[str]) -> str:
     """Join words as in a sentence: ``a``, ``a and b``, ``a, b and c``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def plural(n: int, noun: str) -> str:
     """Format a count with its noun, e.g. ``1 cell``, ``3 cells``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _fixed(value: float, digits: int) -> str:
-    text = f"{value:.{digits}f}"
-    if not text.strip("-0."):
-        text = text.lstrip("-")  # avoid "-0.0"
-    return text.replace("-", MINUS)

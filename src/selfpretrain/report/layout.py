@@ -1,19 +1,14 @@
 """Building blocks of a page (sections, tables, pictures), independent of results and of renderers."""
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from .format import printable
 
-
-class Depth(enum.IntEnum):
-    """Level of detail at which a section is shown; each level includes the ones before it."""
-
-    OPEN = 0  # always visible
-    FOLDED = 1  # collapsed behind its heading in HTML and Markdown
-    FULL = 2  # collapsed, and in HTML only
+Shown = Literal["open", "folded", "html"]
+"""How a section is shown: at once; folded behind its heading; folded, and on the HTML page only."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,6 @@ class ReportTable:
     rows: tuple[tuple[Entry, ...], ...]
     caption: str = ""
     words: int = 1  # leading columns of text, left-aligned; the others are numbers
-    sortable: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,8 @@ class Section:
     facts: tuple[tuple[str, str], ...] = ()  # (name, text)
     pictures: tuple[Picture, ...] = ()
     caption: str = ""  # below the pictures
-    tables: tuple[ReportTable, ...] = ()
-    depth: Depth = Depth.OPEN
+    tables: tuple[ReportTable, ...] = ()  # those without rows are left out
+    shown: Shown = "open"
 
     @property
     def empty(self) -> bool:
@@ -83,8 +77,10 @@ class Page:
     sections: tuple[Section, ...]
     origin: str  # version and time
     headline: str = ""  # the result in one sentence without statistics
+    interpretation: str = ""  # Markdown, written by hand after reading the numbers
     arms: tuple[tuple[str, str], ...] = ()  # (arm, explanation)
 
-    def to(self, depth: Depth) -> tuple[Section, ...]:
-        """Return the sections down to a level of detail."""
-        return tuple(section for section in self.sections if section.depth <= depth)
+    @property
+    def printed(self) -> tuple[Section, ...]:
+        """The sections of Markdown and LaTeX."""
+        return tuple(section for section in self.sections if section.shown != "html")

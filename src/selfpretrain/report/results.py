@@ -205,7 +205,9 @@ def experiments(folder: Path) -> list[Path]:
         raise StoreError(f"there is no folder {folder}; give a folder of runs, e.g. the one named by --runs")
     found = [path.parent for path in folder.glob(f"*/{FILE}")]
     if not found:
-        raise StoreError(f"no study in {folder}; run one first (spt compare --task TASK) or give its folder")
+        raise StoreError(
+            f"no study in {folder}; run one first (selfpretrain compare --task TASK) or give its folder"
+        )
     return sorted(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name), reverse=True)
 
 

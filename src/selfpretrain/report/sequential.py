@@ -5,7 +5,8 @@ at the first clear interval would be wrong too often with 95 % intervals. Every 
 t at a smaller nominal level, such that the intervals of all looks together cover the truth with 95 %.
 
 Source: Jennison & Turnbull (1989), Interim analyses: the repeated confidence interval approach; equal nominal
-levels as in Pocock (1977), from the exact law of the t statistics of all looks (tools/sequential_levels.py).
+levels as in Pocock (1977), from the exact law of the t statistics of all looks
+(experiments/sequential_levels.py).
 """
 
 import functools

@@ -20,10 +20,10 @@ FEWEST = 6
 """Smallest number of seeds with which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
 BINS = 15
 """Number of confidence bins of the expected calibration error."""
-FEWEST_ROWS = 3
-FEWEST_BLOCKS = 2
+MIN_ROWS = 3
+MIN_BLOCKS = 2
 """Minimum for ranking: two rows are compared directly, and ranks in one block have no variance."""
-FEWEST_PAIRS = 6
+MIN_PAIRS = 6
 """Smallest number of pairs for a rank correlation: with five, its interval holds nearly everything."""
 
 Vector = NDArray[np.float64]
@@ -200,7 +200,7 @@ def ratio_bounds(
 def rank_correlation(
     one: Sequence[float] | Vector, other: Sequence[float] | Vector
 ) -> tuple[float, tuple[float, float]] | None:
-    """Return Spearman's rank correlation with its 95 % interval over pairs; None below ``FEWEST_PAIRS``.
+    """Return Spearman's rank correlation with its 95 % interval over pairs; None below ``MIN_PAIRS``.
 
     tanh(artanh(r) +- 1.96 sqrt((1 + r**2 / 2) / (n - 3)))
 
@@ -209,7 +209,7 @@ def rank_correlation(
     Source: Bonett & Wright (2000), Sample size requirements for estimating correlations.
     """
     n = len(one)
-    if n < FEWEST_PAIRS or len(set(one)) == 1 or len(set(other)) == 1:
+    if n < MIN_PAIRS or len(set(one)) == 1 or len(set(other)) == 1:
         return None
     from scipy.stats import rankdata
 
@@ -271,7 +271,7 @@ def rank(rows: Sequence[str], scores: NDArray[np.float64]) -> Ranks | None:
             scores: (N, k) score of each of k rows in each of N blocks; larger is better.
     """
     blocks, k = scores.shape
-    if k < FEWEST_ROWS or blocks < FEWEST_BLOCKS:
+    if k < MIN_ROWS or blocks < MIN_BLOCKS:
         return None
     from scipy.stats import friedmanchisquare, rankdata
 

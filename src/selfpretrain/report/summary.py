@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import format
-from .analysis import DECIDED, Analysis, Difference, RowOrder, RowPair, Standing, TaskAnalysis, score_of
-from .stage_results import CellResult
+from .analysis import DECIDED, Analysis, Difference, Standing, TaskAnalysis, score_of
 from .statistics import FEWEST
 
 ARMS = {
@@ -77,19 +76,18 @@ def headline(analysis: Analysis) -> str:
             f"{name} helped in {better} of {format.plural(len(gains), 'comparison')} and hurt in {worse}; "
             f"in {len(gains) - better - worse} there was no difference, or none that these runs can show."
         )
-    effects = format.listing([_effect(task, gain) for task, gain in decided])
+    effects = []
+    for task, gain in decided:
+        with_it, without = (
+            f"{format.score(task.metric, task.means[place].mean)} {task.metric.unit}".rstrip()
+            for place in (gain.a, gain.b)
+        )
+        equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
+        scores = f"{with_it} with it, {without} without{equal_effort}"
+        effects.append(f"{WORDS[gain.standing][0]} {gain.a[0]} ({scores})")
     undecided = [gain.a[0] for _, gain in gains if not WORDS[gain.standing][0]]
     rest = f"; for {format.listing(undecided)} these runs cannot decide" if undecided else ""
-    return f"{name} {effects}{rest}."
-
-
-def _effect(task: TaskAnalysis, gain: Difference) -> str:
-    unit = f" {task.metric.unit}".rstrip()
-    with_it, without = (
-        format.score(task.metric, task.means[place].mean) + unit for place in (gain.a, gain.b)
-    )
-    equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
-    return f"{WORDS[gain.standing][0]} {gain.a[0]} ({with_it} with it, {without} without{equal_effort})"
+    return f"{name} {format.listing(effects)}{rest}."
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -130,15 +128,11 @@ def _row(analysis: TaskAnalysis, found: Difference) -> str:
         return f"{found.a[0]} ({size})"
     low, high = (format.signed(metric, bound) for bound in found.estimate.bounds)
     repeated = "repeated " if found.looks else ""
-    seeds = after(found) if found.looks else format.plural(found.estimate.n, "seed")
+    seeds = format.plural(found.estimate.n, "seed")
+    if found.looks:
+        verb = "decided" if found.standing in DECIDED else "not decided"
+        seeds = f"{verb} after {found.estimate.n} of at most {format.plural(found.looks.last, 'seed')}"
     return f"{found.a[0]} ({size}, {repeated}95 % interval {low} to {high}, {seeds})"
-
-
-def after(found: Difference) -> str:
-    """Return how many seeds a verdict took, e.g. ``decided after 5 of at most 12 seeds``."""
-    assert found.looks is not None, "only of a sequential design"
-    verb = "decided" if found.standing in DECIDED else "not decided"
-    return f"{verb} after {len(found.seeds)} of at most {format.plural(found.looks.last, 'seed')}"
 
 
 def seeds(analysis: Analysis) -> str:
@@ -163,18 +157,15 @@ def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
     ]
     if diverged:
         return f"training diverged in {format.listing(diverged)}"
-    if all(_same_answers(task.at(*found.a)[seed], task.at(*found.b)[seed]) for seed in found.seeds):
+    answers = [
+        [task.at(*place)[seed].scored.predictions for place in (found.a, found.b)] for seed in found.seeds
+    ]
+    if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
         return "both arms answer the same on every test example"
     worst = min(analysis.means[place].mean for place in (found.a, found.b))
     if worst >= PERFECT - analysis.metric.tie:
         return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
     return found.void
-
-
-def _same_answers(one: CellResult, other: CellResult) -> bool:
-    ours = one.scored.predictions
-    theirs = other.scored.predictions
-    return bool(ours and theirs and np.array_equal(ours.prediction, theirs.prediction))
 
 
 def _reservations(analysis: TaskAnalysis) -> list[str]:
@@ -209,34 +200,31 @@ def _unfinished(analysis: TaskAnalysis) -> str:
 
 def ranking(analysis: TaskAnalysis) -> str:
     """Return one sentence on whether the order of the rows changes; "" with a single row."""
-    found = analysis.ranking
-    if found is None:
+    pairs = analysis.pairs
+    if not pairs:
         return ""
     treatment, control = analysis.task.headline
-    if found.order is RowOrder.CHANGES:
-        swaps = [_swap(pair) for pair in found.pairs if pair.order is RowOrder.CHANGES]
+    if analysis.order == "changes":
+        swaps = []
+        for pair in (pair for pair in pairs if pair.order == "changes"):
+            upper, lower = pair.rows if pair.control.standing is Standing.BETTER else pair.rows[::-1]
+            swaps.append(f"{upper} falls from above {lower} to below it")
         return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
-    if found.order is RowOrder.STAYS:
+    if analysis.order == "stays":
         means = {row: analysis.means[row, control].mean for row in analysis.task.rows}
         order = format.listing(sorted(means, key=lambda row: -means[row]))
         return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
-    sides = {side.standing for pair in found.pairs for side in (pair.control, pair.treatment)}
+    sides = {side.standing for pair in pairs for side in (pair.control, pair.treatment)}
     resolved = f"clearly further apart than the tie of {format.tie(analysis.metric)} in both {control} and "
     if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
         why = "one seed cannot tell chance from effect"
-    elif len(found.pairs) == 1:
-        why = f"{format.listing(list(found.pairs[0].rows))} are not {resolved}{treatment}"
+    elif len(pairs) == 1:
+        why = f"{format.listing(list(pairs[0].rows))} are not {resolved}{treatment}"
     else:
-        stay = sum(pair.order is RowOrder.STAYS for pair in found.pairs)
+        stay = sum(pair.order == "stays" for pair in pairs)
         verb = "is" if stay < 2 else "are"
-        why = f"of {len(found.pairs)} pairs of models, {stay or 'none'} {verb} {resolved}{treatment}"
+        why = f"of {len(pairs)} pairs of models, {stay or 'none'} {verb} {resolved}{treatment}"
     return f"Whether the ranking changes is not resolved: {why}."
-
-
-def _swap(pair: RowPair) -> str:
-    first, second = pair.rows
-    upper, lower = (first, second) if pair.control.standing is Standing.BETTER else (second, first)
-    return f"{upper} falls from above {lower} to below it"
 
 
 def _named(column: str) -> str:
@@ -309,41 +297,25 @@ def advice(analysis: Analysis) -> tuple[str, ...]:
     if len(analysis.tasks) != 1 or not analysis.tasks[0].means:
         return ()
     task = analysis.tasks[0]
-    lines = [_choice(task)]
+    place, best = max(task.means.items(), key=lambda item: item[1].mean)
+    score = format.score(task.metric, best.mean)
+    name, reached = task.best_baseline
+    simple = format.score(task.metric, reached) if name else ""
+    if name and best.mean <= reached + task.metric.tie:
+        lines = [f"Use the simple baseline: “{name}” scores {simple}, the best network {score}."]
+    else:
+        beside = f"; “{name}”, the best simple baseline, {simple}" if name else ""
+        lines = [f"Take this model: {place[0]}, {place[1]}, which scores {score}{beside}."]
     if task.late:
         lines.append(f"Train longer: {format.listing(list(task.late))} still improved when training ended.")
-    lines += _more_labels(task)
+    cells = task.task.at(*place).values()
+    gaps = [cell.training_score - score_of(cell) for cell in cells if cell.training_score is not None]
+    if gaps and (gap := float(np.mean(gaps))) >= OVERFIT:
+        lines.append(
+            f"Label more: {place[0]}, {place[1]}, knows its {task.task.record.task.labelled} labelled "
+            f"sequences better than new ones by {format.score(task.metric, gap)}{format.points(task.metric)}."
+        )
     most = max((len(gain.seeds) for gain in task.headline), default=0)
     if most < FEWEST and task.task.looks is None:
         lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(most, 'seed')} can mislead.")
     return tuple(lines)
-
-
-def _choice(task: TaskAnalysis) -> str:
-    """Recommend the best arm, or the simple baseline if it is as good."""
-    place, found = max(task.means.items(), key=lambda item: item[1].mean)
-    score = format.score(task.metric, found.mean)
-    name, reached = task.best_baseline
-    if not name:
-        return f"Take this model: {place[0]}, {place[1]}, which scores {score}."
-    simple = format.score(task.metric, reached)
-    if found.mean <= reached + task.metric.tie:
-        return f"Use the simple baseline: “{name}” scores {simple}, the best network {score}."
-    return (
-        f"Take this model: {place[0]}, {place[1]}, which scores {score}; “{name}”, the best simple baseline, "
-        f"{simple}."
-    )
-
-
-def _more_labels(task: TaskAnalysis) -> list[str]:
-    """Recommend more labels if the best arm overfits."""
-    place, _ = max(task.means.items(), key=lambda item: item[1].mean)
-    cells = task.task.at(*place).values()
-    gaps = [cell.training_score - score_of(cell) for cell in cells if cell.training_score is not None]
-    gap = sum(gaps) / len(gaps) if gaps else 0.0
-    if gap < OVERFIT:
-        return []
-    return [
-        f"Label more: {place[0]}, {place[1]}, knows its {task.task.record.task.labelled} labelled sequences "
-        f"better than new ones by {format.score(task.metric, gap)}{format.points(task.metric)}."
-    ]

@@ -144,7 +144,7 @@ class ExperimentFolder:
     @property
     def is_current(self) -> bool:
         """Whether every cell has finished, and the report was made from exactly these results."""
-        if not self.folder.has(STUDY) or page.altered(self.path):
+        if not (self.folder.has(STUDY) and self.folder.has("report.html")):
             return False
         record = results.read_record(self.path)
         if record.stamp != self._stamp() or _plans(record.tasks) != self._cells():

@@ -184,7 +184,7 @@ def _revive(recipe: Json, trusted: tuple[str, ...]) -> Recipe | str:
             return "its recipe is of another kind"
         for task in [revived.task, *map(revived.task_of, revived.stages)]:
             if isinstance(task, Prepared) and not task.made_up and not task.folder.exists():
-                return f"the data are not available; `spt data make {name_of(task)}` prepares them"
+                return f"the data are not available; `selfpretrain data make {name_of(task)}` prepares them"
             task.version()  # raises DataError if imported data are missing
     except SelfPretrainError as error:
         return str(error)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from ..data.store import open_dataset, stored_datasets
+from ..data.store import stored_datasets, verify
 from ..errors import SelfPretrainError, StoreError, Taken
 from ..report import results
 from ..report.manifest import ExperimentRecord
@@ -113,7 +113,7 @@ def check(name: str, runs: Path) -> Iterator[tuple[str, list[str]]]:
         stages = _stages(folder)
     elif datasets := _datasets(folder):
         for dataset in datasets:
-            yield dataset.name, _flaws(partial(open_dataset, dataset, rehash=True))
+            yield dataset.name, _flaws(partial(verify, dataset))
         return
     elif ((found := locate(name, runs)) / "study.json").is_file():
         flaws = _flaws(partial(read_record, found))

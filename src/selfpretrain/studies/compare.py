@@ -69,7 +69,7 @@ class Comparison(Study):
 
     @classmethod
     def at_scale(cls, scale: Scale, seeds: int) -> "Comparison":
-        """Return the default of ``spt compare``: attention and S4D on paths, with a budget of minutes."""
+        """Return the default of the command: attention and S4D on paths, with a budget of minutes."""
         mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
         task = find("tasks", DEMO_TASK)()
         return build_comparison((task,), mixers, DEMO_OBJECTIVE, scale, seeds, usual=DEMO)
@@ -179,7 +179,7 @@ class Comparison(Study):
         known = list(self.settings())
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
         suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
-        return f"{suggestion}; spt list settings {name_of(self.tasks[0])} shows all"
+        return f"{suggestion}; selfpretrain list settings {name_of(self.tasks[0])} shows all"
 
     def match_size(self, quantity: str, planner: Planner = COUNTED) -> "Comparison":
         """Return the study with the width of every architecture chosen to match the size of the first.

@@ -29,6 +29,7 @@ from .recipes.tables import task_constants
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
 SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # the paper's epoch has 60,000 images, ours 500
+SMOKE_SHARE = 0.05  # of every length, at smoke scale
 TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 
 
@@ -63,8 +64,10 @@ class Ladder(TableStudy):
         """Return one recipe per length of pretraining, and scratch matched to the longest."""
         arms = self.arms(label, task, architecture)
         recipes = {}
-        for epochs in EPOCHS if self.scale == "paper" else SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS):
-            pretrain = with_epochs(arms.pretrain, float(max(epochs, 1)))
+        small = SMALL_EPOCHS_OF.get(label, SMALL_EPOCHS)
+        share = SMOKE_SHARE if self.scale == "smoke" else 1.0
+        for epochs in EPOCHS if self.scale == "paper" else small:
+            pretrain = with_epochs(arms.pretrain, share * max(epochs, 1))
             if epochs == 1 and self.scale == "paper":
                 # The paper shortens this warm-up, but does not say to what: here, to a tenth of the epoch.
                 steps = task_constants()[task_name(task)].examples // pretrain.batch // 10

@@ -10,8 +10,8 @@ Expected: 86 % on average over six tasks.
 
 What differs: selection by validation on every task, text included, where the published code uses the test
 split; the updated settings, at the paper's scale, are those of the code published with Amos et al. (2024).
-The two benchmarks of that paper, speed and memory of layers, are ``spt bench lssl`` and ``spt bench
-attention``.
+The two benchmarks of that paper, speed and memory of layers, are ``selfpretrain bench lssl`` and
+``selfpretrain bench attention``.
 """
 
 from collections.abc import Iterator

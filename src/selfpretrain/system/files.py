@@ -24,7 +24,7 @@ FORMAT = 1
 """Version of the layout of run folders."""
 SEAL = "content_sha256"
 """Field of a JSON file with the digest of all other fields."""
-LARGEST_JSON = 1 << 28
+MAX_JSON = 1 << 28
 """Maximum size in bytes of a JSON file; larger ones are not read."""
 POLL = 0.1
 """Seconds between attempts to acquire a lock."""
@@ -130,7 +130,7 @@ def read_json(
         ForeignRun: if it was written in another format.
     """
     with explain_errors(path, "read", error_type=error_type):
-        small = path.stat().st_size <= LARGEST_JSON
+        small = path.stat().st_size <= MAX_JSON
         text = path.read_bytes() if small else b""
     damage_error = damage_error or error_type
     try:
@@ -138,7 +138,7 @@ def read_json(
     except (ValueError, RecursionError) as error:
         raise damage_error(damaged_message(path, error, advice)) from error
     if not isinstance(content, dict):
-        problem = "it holds no object" if small else f"it has more than {LARGEST_JSON >> 20} MB"
+        problem = "it holds no object" if small else f"it has more than {MAX_JSON >> 20} MB"
         raise damage_error(damaged_message(path, problem, advice))
     seal = content.pop(SEAL, None)
     if seal and not editable and seal != _digest(content):

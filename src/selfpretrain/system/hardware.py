@@ -23,7 +23,7 @@ MATRIX_SIZE = 512
 """Rows and columns of the matrices whose product measures the speed."""
 PRODUCTS = 50
 """Products that are timed."""
-STAGES_PER_GPU = "SPT_STAGES_PER_GPU"
+STAGES_PER_GPU = "SELFPRETRAIN_STAGES_PER_GPU"
 """Environment variable with the number of processes that train on one GPU at once."""
 
 
@@ -137,7 +137,11 @@ def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
         "threads",
         f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
     )
-    fate = "kept for reuse (SPT_MALLOC=0 turns this off)" if keep_memory() else "given back to the system"
+    fate = (
+        "kept for reuse (SELFPRETRAIN_MALLOC=0 turns this off)"
+        if keep_memory()
+        else "given back to the system"
+    )
     yield "memory", f"large blocks that are freed are {fate}"
     yield (
         "speed",

@@ -36,11 +36,11 @@ def limit_threads() -> None:
 
 
 def keep_memory() -> bool:
-    """Let glibc keep and reuse large blocks of memory, unless SPT_MALLOC=0; return whether it does.
+    """Let glibc keep and reuse large blocks of memory, unless SELFPRETRAIN_MALLOC=0; return whether it does.
 
     This has no effect on other systems than Linux with glibc, or on memory allocated before.
     """
-    if sys.platform != "linux" or os.environ.get("SPT_MALLOC") == "0":
+    if sys.platform != "linux" or os.environ.get("SELFPRETRAIN_MALLOC") == "0":
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt

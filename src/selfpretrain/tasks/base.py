@@ -71,7 +71,7 @@ class Task(abc.ABC):
     """
 
     card: ClassVar[Card]
-    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `spt data get` downloads
+    downloads: ClassVar[tuple[Download, ...]] = ()  # files that `selfpretrain data get` downloads
     places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
@@ -200,6 +200,6 @@ def _stub_of(task: object) -> DatasetStub:
     found = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
     if found is None:
         raise DataError(
-            f"{name} is not prepared yet, and a dry run prepares nothing: run `spt data make {name}`"
+            f"{name} is not prepared yet, and a dry run prepares nothing: run `selfpretrain data make {name}`"
         )
     return replace(found, **{split: settings[split] for split in SPLITS if split in settings})

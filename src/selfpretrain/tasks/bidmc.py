@@ -150,7 +150,7 @@ class Bidmc(Prepared):
         if self.split != "paper":
             raise DataError(
                 f"{train.name} does not say which patient a window is from; get PhysioNet's recordings "
-                f"(`spt data get bidmc`), or set split=paper and read what its card says of it"
+                f"(`selfpretrain data get bidmc`), or set split=paper and read what its card says of it"
             )
         moments = Moments()
         starts = []

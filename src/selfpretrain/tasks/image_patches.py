@@ -33,7 +33,7 @@ class ImagePatches(Task):
         baselines="of image-jpeg with train=5000: logistic regression on patches at their places 33 %, on "
         "1-4-grams 30 %; chance 10 %",
         leaks="those of the source",
-        get="what the source needs: spt data show image-jpeg, spt data get fashion-mnist",
+        get="what the source needs: selfpretrain data show image-jpeg, selfpretrain data get fashion-mnist",
     )
 
     denoising = "masked"

@@ -40,8 +40,8 @@ class ImdbPairs(Prepared):
         counts="60,000 / 6,000 / 12,000 pairs, half of them of one movie",
         baselines="commonest class 50 %; TF-IDF cosine with a tuned threshold 81 %",
         leaks="none known: movies of the three splits are disjoint; reviews occur in several pairs",
-        get="needs the IMDb reviews with their movies (`spt data get text`); source=files also needs "
-        "imdb_pairs/{train,val,test}.parquet with columns a, b (rows of the reviews) and label",
+        get="needs the IMDb reviews with their movies (`selfpretrain data get text`); source=files also "
+        "needs imdb_pairs/{train,val,test}.parquet with columns a, b (rows of the reviews) and label",
     )
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES

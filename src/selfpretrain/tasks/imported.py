@@ -1,4 +1,4 @@
-"""Your own labelled sequences, as imported by ``spt data import``."""
+"""Your own labelled sequences, as imported by ``selfpretrain data import``."""
 
 import functools
 from dataclasses import replace
@@ -12,7 +12,7 @@ from pydantic import Field
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import array_source, join_arrays
-from ..data.importing.builder import SetBuilder
+from ..data.importing.builder import build
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens
 from ..data.paths import imported_datasets
@@ -23,10 +23,9 @@ from ..errors import DataError, SpecError, nearest
 from .base import Card
 from .common.stored import StoredTask
 
-SHORTEST = 24
-LONGEST = 48
-TRAIN_PER_HELD_OUT = 4
-"""With ``rows``, val and test each keep one example per this many training examples."""
+MIN_LENGTH = 24
+MAX_LENGTH = 48
+TRAIN_PER_HELD_OUT = 4  # with ``rows``, val and test each keep one example per this many training examples
 
 
 @spec
@@ -37,7 +36,9 @@ class Imported(StoredTask):
     """
 
     card = Card(
-        source="data of the user", licence="that of the data", get="spt data import FILE --label COLUMN"
+        source="data of the user",
+        licence="that of the data",
+        get="selfpretrain data import FILE --label COLUMN",
     )
 
     name: str = ""
@@ -95,7 +96,9 @@ class Imported(StoredTask):
         folders = imported_datasets()
         if self.name not in folders:
             others = nearest(self.name, folders) if folders else ""
-            raise DataError(f"no data called {self.name!r} have been imported (spt data import){others}")
+            raise DataError(
+                f"no data called {self.name!r} have been imported (selfpretrain data import){others}"
+            )
         meta = folders[self.name] / "meta.json"
         return folders[self.name], meta.stat().st_mtime_ns
 
@@ -146,10 +149,7 @@ def _make_synthetic() -> StoredDataset:
     options = ImportOptions(label="shape")
     out = DatasetWriter(None)
     source = array_source(join_arrays(sequences) | {"y": shapes}, options)
-    builder = SetBuilder(out, source, options)
-    for part in source.parts():
-        builder.add(part)
-    return builder.finish({"name": "waves"})
+    return build(out, source.read(), source, options, {"name": "waves"})
 
 
 def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:
@@ -171,7 +171,7 @@ def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 
 
 def _wave(shape: str, random: np.random.RandomState) -> np.ndarray:
-    length = random.randint(SHORTEST, LONGEST + 1)
+    length = random.randint(MIN_LENGTH, MAX_LENGTH + 1)
     angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
     wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
     wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine

@@ -30,7 +30,7 @@ class Stdlib(Task):
     """Which package of Python's standard library is this text from?"""
 
     card = Card(
-        source="the standard library of CPython 3.11.7, cut by tools/snapshot_stdlib.py",
+        source="the standard library of CPython 3.11.7, cut by experiments/snapshot_stdlib.py",
         licence="PSF-2.0; notices in tasks/_stdlib.LICENSE.txt",
     )
 

@@ -190,7 +190,7 @@ def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
         raise
     except Exception as error:
         name = f"a network with {name_of(recipe.model.mixer)}"
-        raise StageFailed(f"{name} fails: {first_line(error)} (SPT_DEBUG=1 shows where)") from error
+        raise StageFailed(f"{name} fails: {first_line(error)} (SELFPRETRAIN_DEBUG=1 shows where)") from error
 
 
 def seconds_per_step(recipe: Recipe) -> float:

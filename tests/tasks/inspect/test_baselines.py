@@ -45,7 +45,7 @@ MORE = {KERNELS, "gradient boosting on statistics"}
 @pytest.fixture
 def keep(tmp_path, monkeypatch):
     """Keeps arrays as a data set of one's own."""
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
 
     def kept(x: np.ndarray, y: np.ndarray) -> Imported:
         import_arrays("mine", x, y)
@@ -98,7 +98,7 @@ def test_the_commonest_runs_are_kept_and_large_vocabularies_do_not_collide(monke
     assert len(found.codes) == len(
         {tuple(r[i : i + n]) for r in rows for n in range(1, 5) for i in range(5 - n)}
     )
-    monkeypatch.setattr(symbols, "MOST_FEATURES", 4)
+    monkeypatch.setattr(symbols, "MAX_FEATURES", 4)
     found.fit(dataset(rows))
     assert len(found.codes) == 1  # 2**40 - 1, three times; five others are there twice each
     assert (found.transform(dataset(rows)) > 0).sum(1).ravel().tolist() == [[1, 1]]
@@ -106,6 +106,7 @@ def test_the_commonest_runs_are_kept_and_large_vocabularies_do_not_collide(monke
     assert len(found.codes) == 9 + 8 + 7 + 6  # all are equally frequent
 
 
+@pytest.mark.slow
 def test_known_answers_on_digits():
     scores = baseline_scores(Digits())
     assert set(scores) == {
@@ -344,7 +345,7 @@ def test_kernels_learn_their_thresholds_from_all_sequences():
 
 
 def test_methods_that_see_all_sequences_are_there_if_some_have_no_label(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     random = np.random.RandomState(0)
     kinds = random.randint(0, 2, 600)
     # Each kind has 200 symbols, of which a sequence shows twelve: with six labels most have not been seen.

@@ -211,7 +211,7 @@ class Kept(Prepared):
 
 
 def test_changed_files_are_found(tmp_path, monkeypatch):
-    monkeypatch.setenv("SPT_DATA", str(tmp_path))
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     task = Kept()
     assert levels(check_data(task, compare=False)) == {}
     with (task.folder / "split.npy").open("r+b") as file:

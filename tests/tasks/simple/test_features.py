@@ -155,7 +155,7 @@ def of_positions(kind, n, longest):
 def test_models_of_many_positions_are_those_of_all_at_a_time(kind, model, setting, most, monkeypatch):
     """However few positions are in memory, the same rows are drawn, and the same answers are given."""
     monkeypatch.setattr(methods, "POSITIONS", 200)
-    monkeypatch.setattr(methods, "MOST_BOOSTED", 400)
+    monkeypatch.setattr(methods, "MAX_BOOSTED", 400)
     examples, form = of_positions(kind, 24, 30)
     method = Method(kind, model, (setting,))
     drawn = []
@@ -180,7 +180,7 @@ def test_models_of_many_positions_are_those_of_all_at_a_time(kind, model, settin
 def test_memory_does_not_grow_with_the_positions_of_all_sequences(kind, model, setting, monkeypatch):
     monkeypatch.setattr(features, "MANY", 4_000, raising=False)
     monkeypatch.setattr(methods, "POSITIONS", 500)
-    monkeypatch.setattr(methods, "MOST_BOOSTED", 1000)
+    monkeypatch.setattr(methods, "MAX_BOOSTED", 1000)
     method = Method(kind, model, (setting,))
     peaks = []
     for n in (20, 100):

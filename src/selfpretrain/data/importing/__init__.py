@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-# Here and not next to ``ImportOptions``, whose module takes 0.3 s to import: `spt --help` needs only these.
+# Here and not next to ``ImportOptions``, whose module takes 0.3 s to import: ``--help`` needs only these.
 Kind = Literal["auto", "text", "tokens", "values"]
 """Kinds of sequences: UTF-8 text, tokens, or real values."""
 TargetKind = Literal["auto", "classes", "reals", "sets", "positions"]

@@ -16,7 +16,7 @@ X_test, y_test. An ``.npy`` file holds ``x`` only; the other arrays are files ne
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,13 @@ from ..containers import is_missing, plain_labels, rows_of
 from ..splits import SPLIT_NAMES
 from .columns import labels_of_table
 from .options import ImportOptions
-from .source import Part, Signal, Source, lists_of, readable, words
+from .source import Part, Signal, Source, check_memory, check_unpacked, lists_of, positions, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
 OF_SPLIT = re.compile(rf"(x|y|groups|lengths)_({'|'.join(SPLIT_NAMES)})", re.IGNORECASE)
 """Names of the arrays of one split, e.g. X_train."""
-LARGEST_UNPACKED = 1 << 28
-LARGEST_RATIO = 200
-"""Maximum unpacked size in bytes, and per packed byte beyond that: more is a zip bomb, or all zeros."""
-AT_ONCE = 1 << 22
-"""Numbers per part."""
 
 
 @dataclass
@@ -52,22 +47,16 @@ class ArraySource(Source):
     lengths: np.ndarray = field(kw_only=True)
     columns: dict[str, pa.Array] = field(kw_only=True)  # by role
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the sequences, in parts."""
-        sizes = self.lengths * (1 if self.flat.ndim == 1 else self.flat.shape[1])
-        ends = sizes.cumsum()
-        first = 0
-        while first < len(sizes):
-            limit = ends[first] - sizes[first] + AT_ONCE
-            last = max(int(np.searchsorted(ends, limit, side="right")), first + 1)
-            lengths = self.lengths[first:last]
-            spans = zip(self.starts[first:last].tolist(), lengths.tolist(), strict=True)
-            flat = np.concatenate([self.flat[start : start + length] for start, length in spans])
-            if self.kind == "values" and flat.ndim == 1:
-                flat = flat[:, None]
-            columns = {role: column.slice(first, last - first) for role, column in self.columns.items()}
-            yield Part(flat, lengths, columns, np.arange(first, last))
-            first = last
+    def read(self) -> Part:
+        """Return all sequences."""
+        check_memory(int(self.lengths.sum()) * self.flat[:1].nbytes, "x")
+        flat = self.flat
+        if (self.starts != self.lengths.cumsum() - self.lengths).any() or self.lengths.sum() != len(flat):
+            owner, place = positions(self.lengths)
+            flat = flat[self.starts[owner] + place]
+        if self.kind == "values" and flat.ndim == 1:
+            flat = flat[:, None]
+        return Part(flat, self.lengths, self.columns, np.arange(len(self.lengths)))
 
     def name(self, row: int) -> str:
         """Return the number of a sequence, from 0 as in NumPy."""
@@ -159,7 +148,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return _named(_unzip(path))
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
-    return {key: _open(file) for key, file in files.items()}
+    arrays: dict[str, np.ndarray] = {}
+    for key, file in files.items():
+        with readable(file.name, _plain):
+            arrays[key] = np.load(file, mmap_mode="c", allow_pickle=False)
+    return arrays
 
 
 def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -238,19 +231,9 @@ def _unzip(file: Path) -> dict[str, np.ndarray]:
     with readable(file.name, _plain):
         with zipfile.ZipFile(file) as archive:
             total = sum(member.file_size for member in archive.infolist())
-        packed = file.stat().st_size
-        if total > max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
-            raise DataError(
-                f"{file.name}: its {packed:,} bytes would become {total:,}; if that is right, save it with "
-                f"numpy.savez, which does not compress"
-            )
+        check_unpacked(file, total, "numpy.savez, which does not compress")
         with np.load(file, allow_pickle=False) as arrays:
             return {key: arrays[key] for key in arrays.files}
-
-
-def _open(file: Path) -> np.ndarray:
-    with readable(file.name, _plain):
-        return np.load(file, mmap_mode="c", allow_pickle=False)
 
 
 def _plain(complaint: str) -> str:

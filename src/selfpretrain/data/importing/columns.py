@@ -10,15 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
+from ...system.events import report_progress
 from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
-from .source import MISSING, Part, Signal, Source, check_column, is_list, lists_of, word_lists, words
+from .source import (
+    MISSING,
+    Part,
+    Signal,
+    Source,
+    check_column,
+    check_memory,
+    is_list,
+    joined,
+    lists_of,
+    word_lists,
+    words,
+)
 from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Column names that are taken for the label by default."""
-NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")
-"""Names of columns that only number the rows."""
+NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")  # names of columns that only number the rows
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
 FORMS = {
@@ -58,12 +70,20 @@ class TableSource(Source):
         """Return notes on changed labels and names, and on lines that are no rows."""
         return [*super().notes(), *self.table.notes()]
 
+    def read(self) -> Part:
+        """Read the rows of the table."""
+        return joined(list(self.parts()), self.name)
+
     def parts(self) -> Iterator[Part]:
-        """Yield the rows of the table, in parts."""
-        first = 0
+        """Yield the rows of the table, in parts: cells of text take more memory than their numbers."""
+        first = size = 0
         for batch in self.table.batches([*self.sequence, *self.labels, *self._others.values()]):
-            yield from self._readable(batch, first)
+            for part in self._readable(batch, first):
+                size += part.flat.nbytes
+                check_memory(size, self.table.path.name)
+                yield part
             first += batch.num_rows
+            report_progress(f"read {self.table.path.name}", first, self.total)
 
     def _readable(self, batch: pa.RecordBatch, first: int) -> Iterator[Part]:
         """Yield a batch of rows; with ``skip_bad``, without the rows that cannot be read.
@@ -145,7 +165,10 @@ def table_source(table: Table, options: ImportOptions) -> TableSource:
     sample = {column: batch[column] for column in candidates}
     decimal = decimal_sign(batch.columns, table.separator)
     if decimal != ".":  # a cell with a comma is one number then, not two in a list
-        sample = {name: _without_commas(column) for name, column in sample.items()}
+        sample = {
+            name: pc.replace_substring(column, ",", "") if has_commas(column) else column
+            for name, column in sample.items()
+        }
     form, sequence = _form(sample, options, candidates)
     if not sequence:
         raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(others)}")
@@ -463,11 +486,6 @@ def _refuse_points(cells: pa.Array, where: Where, column: str) -> None:
             f"{where(row)}: column {column!r} holds {cells[row].as_py()[:40]!r}, but other numbers of the "
             f"table have a decimal comma; write all decimals with a point"
         )
-
-
-def _without_commas(array: pa.Array) -> pa.Array:
-    """Return a column whose numbers have commas without these, so that none looks like a list."""
-    return pc.replace_substring(array, ",", "") if has_commas(array) else array
 
 
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:

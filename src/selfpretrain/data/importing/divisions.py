@@ -10,8 +10,7 @@ from ...errors import DataError, join_names
 from ..spec import SPLITS
 from ..splits import SPLIT_NAMES, UNLABELLED
 
-EVALUATION = ("eval", "evaluation")
-"""Words for test or, beside a test split, for val."""
+EVALUATION = ("eval", "evaluation")  # words for test or, beside a test split, for val
 NO_DATA = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")
 """Names, in lower case, of what systems leave in folders; names that begin with a dot are hidden as well."""
 

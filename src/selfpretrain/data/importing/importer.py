@@ -1,8 +1,8 @@
 """Import of user data: file, folder, arrays or hub to a prepared dataset with a name."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,18 @@ import pyarrow as pa
 
 from ...errors import DataError, join_names, nearest
 from ...registry import names
-from ...system.events import report_progress
 from .. import paths
-from ..labels import LabelColumn, look_real
 from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
 from . import arrays, ts_files
-from .builder import SetBuilder
+from .builder import build
 from .columns import TableSource, table_source
 from .divisions import role_of, visible_files
+from .label_columns import LabelColumn, look_real
 from .long_tables import LongSource, long_source, share_events
 from .media_files import listed_files, media_source
 from .options import ImportOptions
 from .recordings import SOUNDS
-from .source import Part, Source, is_list, readable
+from .source import Part, Source, is_list, joined, readable
 from .tables import SUFFIXES, Table, check_regular, hub_table, open_table
 
 HUB = "hf:"
@@ -44,32 +43,28 @@ class ImportPlan:
     source: Source
     options: ImportOptions
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all sequences; any error of a reader becomes a one-line ``DataError``."""
-        parts = self.source.parts()
-        while True:
-            with readable(self.origin):
-                part = next(parts, None)
-            if part is None:
-                return
-            yield part
+    @cached_property
+    def part(self) -> Part:
+        """All sequences, read once; any error of a reader becomes a one-line ``DataError``."""
+        with readable(self.origin):
+            return self.source.read()
 
     def facts(self) -> dict[str, str]:
-        """Return what was found, from the first sequences, as names and descriptions.
+        """Return what was found, as names and descriptions.
 
         Raises:
-            DataError: if the first sequences cannot be used.
+            DataError: if the sequences cannot be used.
         """
-        first = next(self.parts(), None)
-        if first is None:
+        part = self.part
+        if not len(part.lengths):
             raise DataError(f"{self.origin} holds no sequence")
-        lengths = first.lengths
+        lengths = part.lengths
         column = LabelColumn(self.options.target, self.options.label or "label")
-        labels = column.separate(first, self.source.name).columns["label"]
+        labels = column.separate(part, self.source.name).columns["label"]
         labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
-        found = {"signal": self.source.kind, "first sequences": f"{len(lengths):,}"}
+        found = {"signal": self.source.kind, "sequences": f"{len(lengths):,}"}
         if self.source.kind == "values":
-            found["signal"] = f"values of {first.flat.dtype}, channels: {first.flat.shape[1]}"
+            found["signal"] = f"values of {part.flat.dtype}, channels: {part.flat.shape[1]}"
         found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
         target = self.options.target
         if target == "auto":
@@ -80,7 +75,7 @@ class ImportPlan:
 
 
 def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan:
-    """Inspect a file, a folder, or ``hf:owner/name``, and return how to read it; reads only a sample.
+    """Inspect a file, a folder, or ``hf:owner/name``, and return how to read it, judged by a sample.
 
     Raises:
         DataError: if the format is ambiguous; the message says which flag resolves it.
@@ -126,14 +121,14 @@ class OfficialSplit(Source):
     test: Source = field(kw_only=True)
     n_train: int = 0  # sequences of ``train`` so far
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the training sequences, then the test sequences."""
-        self.n_train = 0
-        for part in self.train.parts():
-            self.n_train = int(part.rows.max(initial=self.n_train - 1)) + 1
-            yield self._with_split(part, "train")
-        for part in self.test.parts():
-            yield replace(self._with_split(part, "test"), rows=part.rows + self.n_train)
+    def read(self) -> Part:
+        """Read the training sequences, then the test sequences."""
+        train = self.train.read()
+        self.n_train = int(train.rows.max(initial=-1)) + 1
+        test = self.test.read()
+        parts = [self._with_split(train, "train"), self._with_split(test, "test")]
+        parts[1] = replace(parts[1], rows=test.rows + self.n_train)
+        return joined([part for part in parts if len(part.lengths)], self.name)
 
     def _with_split(self, part: Part, split: str) -> Part:
         """Return a part of this split; a division of the training file into train and val is kept.
@@ -216,14 +211,9 @@ def import_to_memory(plan: ImportPlan) -> StoredDataset:
 
 
 def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
-    builder = SetBuilder(out, plan.source, plan.options)
-    done = 0
-    for part in plan.parts():
-        builder.add(part)
-        done += len(part.lengths)
-        report_progress(f"import {name}", done, plan.source.total)
     path = Path(plan.origin).expanduser().absolute()
-    return builder.finish({"name": name, "origin": str(path) if path.exists() else plan.origin})
+    about = {"name": name, "origin": str(path) if path.exists() else plan.origin}
+    return build(out, plan.part, plan.source, plan.options, about)
 
 
 def import_arrays(

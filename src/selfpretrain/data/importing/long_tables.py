@@ -1,6 +1,5 @@
 """Long tables: one row per position, with columns for sequence id, time and measured values."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from ...system.events import report_progress
 from .columns import Where, facts_of, is_text, label_words, matching, read_numbers, with_label
 from .numerals import Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
-from .source import Part, Signal, Source, check_column, lists_of, positions, words
+from .source import Part, Signal, Source, check_column, check_memory, lists_of, positions, words
 from .tables import Table
 
 
@@ -28,9 +27,9 @@ class LongSource(Source):
     events: list[str] = field(default_factory=list, kw_only=True)  # names of the tokens, by number
     unseen: dict[int, str] = field(default_factory=dict, kw_only=True)  # first event without a number, by row
 
-    def parts(self) -> Iterator[Part]:
-        """Yield all sequences."""
-        yield self.part
+    def read(self) -> Part:
+        """Return all sequences."""
+        return self.part
 
     def name(self, row: int) -> str:
         """Return the id of a sequence."""
@@ -163,7 +162,7 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     """Return the columns that are needed, named by their roles."""
     used = [options.id, options.time, *values, *options.roles.values()]
     parts = []
-    n_rows = 0
+    n_rows = size = 0
     for batch in table.batches(used):
         ids = words(batch[options.id], changed)
         if ids.null_count:
@@ -174,6 +173,8 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
         columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
         columns |= {f"value {column}": batch[column] for column in values}
         parts.append(pa.table(columns))
+        size += parts[-1].nbytes
+        check_memory(size, table.path.name)
         n_rows += batch.num_rows
         report_progress(f"read {table.path.name}", n_rows, table.n_rows)
     if not n_rows:

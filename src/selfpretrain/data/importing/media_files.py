@@ -3,7 +3,6 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError, join_names
+from ...system.events import report_progress
 from .. import audio
 from ..splits import UNLABELLED
 from .columns import TableSource
 from .divisions import divide, folder_roles, role_of, visible_files
 from .options import ImportOptions
 from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
-from .source import Part, Signal, Source, is_list, readable, words
+from .source import Part, Signal, Source, check_memory, is_list, joined, readable, words
 
 TEXTS = (".txt",)
-AT_ONCE = 16
-"""Files per part."""
+LOOKED_AT = 16  # cells that must be names of files in a table of files
 
 
 @dataclass
@@ -37,29 +36,30 @@ class MediaSource(Source):
     channels: int = 0  # of most recordings; 0: files may differ in them, or are texts
     wanted: str = ""  # dtype to which samples are brought; "": they keep theirs
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the files, in the order of their names."""
+    def read(self) -> Part:
+        """Read the files, in the order of their names."""
         self.rate = 0
         self.unread.clear()
-        for first in range(0, len(self.files), AT_ONCE):
-            rows = []
-            sequences = []
-            for row in range(first, min(first + AT_ONCE, len(self.files))):
-                sequence = self._read(row)
-                if sequence is not None:
-                    rows.append(row)
-                    sequences.append(sequence)
-            if rows:
-                yield self._part(rows, sequences)
-
-    def _part(self, rows: list[int], sequences: list[np.ndarray]) -> Part:
+        rows: list[int] = []
+        sequences: list[np.ndarray] = []
+        size = 0
+        for row in range(len(self.files)):
+            if (sequence := self._read(row)) is None:
+                continue
+            kind = (sequence.dtype, sequence.shape[1:])
+            if sequences and kind != (sequences[0].dtype, sequences[0].shape[1:]):
+                raise DataError(f"{self.name(row)}: other channels or sample format than the files before")
+            size += sequence.nbytes
+            check_memory(size, self.folder.name)
+            rows.append(row)
+            sequences.append(sequence)
+            report_progress(f"read {self.folder.name}", row + 1, len(self.files))
+        if not rows:
+            return joined([], self.name)
         columns = {
             role: words(pa.array([names[row] for row in rows], pa.large_string()), self.changed)
             for role, names in self.named.items()
         }
-        for row, sequence in zip(rows, sequences, strict=True):
-            if (sequence.dtype, sequence.shape[1:]) != (sequences[0].dtype, sequences[0].shape[1:]):
-                raise DataError(f"{self.name(row)}: other channels or sample format than the files before")
         self.dtype = str(sequences[0].dtype)
         lengths = np.array([len(sequence) for sequence in sequences])
         return Part(np.concatenate(sequences), lengths, columns, np.array(rows))
@@ -151,7 +151,10 @@ def media_source(
     hints = []
     if not files:
         files = media_in(folder)
-        hints = _left_out(folder, files)
+        read = set(files)
+        others = [file for file in visible_files(folder) if file not in read]
+        unread = [file.relative_to(folder).as_posix() for file in others]
+        hints = [f"not read: {join_names(unread, 3)}"] if unread else []
     names = [file.relative_to(folder).as_posix() for file in files]
     named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
@@ -193,13 +196,6 @@ def media_in(folder: Path) -> list[Path]:
     return [file for file in found if file.suffix.lower() in SOUNDS] or found
 
 
-def _left_out(folder: Path, files: list[Path]) -> list[str]:
-    """Return a note on the other files in a folder."""
-    read = set(files)
-    others = [file.relative_to(folder).as_posix() for file in visible_files(folder) if file not in read]
-    return [f"not read: {join_names(others, 3)}"] if others else []
-
-
 def listed_files(table: TableSource) -> MediaSource | None:
     """Return a reader of the recordings or texts that a table names in place of texts; None if it does not.
 
@@ -208,12 +204,16 @@ def listed_files(table: TableSource) -> MediaSource | None:
     """
     place = table.table.path
     folder = place if place.is_dir() else place.parent
+
+    def is_media(name: str) -> bool:
+        return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
+
     files: list[Path] = []
     listed: dict[str, list[str | None]] = {}
     for part in table.parts():
         ends = part.lengths.cumsum()[:-1]
         cells = [text.tobytes().decode(errors="replace") for text in np.split(part.flat, ends)]
-        if not files and not (cells and all(_is_media(folder, cell) for cell in cells[:AT_ONCE])):
+        if not files and not (cells and all(map(is_media, cells[:LOOKED_AT]))):
             return None
         files += [folder / cell for cell in cells]
         for role, column in part.columns.items():
@@ -224,10 +224,6 @@ def listed_files(table: TableSource) -> MediaSource | None:
     source.facts["files"] += f", listed in {place.name}"
     source.changed = table.changed
     return source
-
-
-def _is_media(folder: Path, name: str) -> bool:
-    return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:

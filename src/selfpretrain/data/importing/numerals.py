@@ -8,17 +8,13 @@ import pyarrow.compute as pc
 
 from .source import words
 
-NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
-"""Regular expression of a number."""
-DECIMAL = r"[-+]?\d+,\d+([eE][-+]?\d+)?"
-"""Regular expression of a number with a decimal comma."""
-WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"
-"""Regular expression of a number without either."""
+NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"  # regular expression of a number
+DECIMAL = r"[-+]?\d+,\d+([eE][-+]?\d+)?"  # regular expression of a number with a decimal comma
+WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"  # regular expression of a number without either
 THOUSANDS = r"[-+]?[1-9]\d{0,2}(,\d{3})+"
 """Regular expression of a number whose commas may separate thousands."""
 
-NO_COMMAS = (";", "\t", " ")
-"""Separators of tables in which a comma belongs to a cell."""
+NO_COMMAS = (";", "\t", " ")  # separators of tables in which a comma belongs to a cell
 
 Sign = Literal[".", ",", "?"]
 """Decimal sign of a table; "?": numbers hold commas, and what these mean is not clear."""

@@ -15,16 +15,12 @@ from ...errors import DataError
 SOUNDS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au")
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 """Formats of WAV files that SciPy reads; others, such as mu-law, are read with soundfile."""
-LAWS = (6, 7)
-"""A-law and mu-law, of one byte per sample."""
-AU_BYTES = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}
-"""Encoding of an AU file -> bytes per sample."""
+LAWS = (6, 7)  # A-law and mu-law, of one byte per sample
+AU_BYTES = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}  # encoding of an AU file -> bytes per sample
 STREAM = 0x7FFFF000
 """Minimum of the sizes that sox, arecord and ffmpeg write to a pipe, where the length is not known yet."""
-OGG_PAGE = 65307
-"""Maximum size of a page of an Ogg file in bytes."""
-MP3_SLACK = 1152
-"""Samples by which the length in the header of an MP3 file may be wrong: a frame."""
+OGG_PAGE = 65307  # maximum size of a page of an Ogg file in bytes
+MP3_SLACK = 1152  # samples by which the length in the header of an MP3 file may be wrong: a frame
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Readers of user data (``Source``), the parts of a dataset that they yield, and missing values in these."""
+"""Readers of user data (``Source``), the sequences that they read, and missing values in these."""
 
 import abc
 import re
@@ -16,14 +16,16 @@ from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
 from . import MissingPolicy
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
-"""Text that means a missing label or number."""
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # text that means a missing label or number
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a letter of UTF-16, which is no letter alone; or a byte that is not of the encoding of a file."""
-LONGEST_LINE = 1 << 26
-"""Maximum length of a line in characters; a longer one is an error."""
-MOST_CHANGES = 1000
-"""Maximum number of changed labels or names that are recorded."""
+MAX_LINE = 1 << 26  # maximum length of a line in characters; a longer one is an error
+MAX_BYTES = 16 << 30
+"""Maximum size in memory of the sequences of an import, as they are read; more is an error."""
+# Maximum unpacked size in bytes, and per packed byte beyond that: more is a bomb, or all is equal.
+MAX_UNPACKED = 1 << 28
+MAX_RATIO = 200
+MAX_CHANGES = 1000  # maximum number of changed labels or names that are recorded
 CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
 
 Signal = Literal["tokens", "values"]
@@ -31,7 +33,7 @@ Signal = Literal["tokens", "values"]
 
 @dataclass(frozen=True)
 class Part:
-    """Some sequences, end to end, with labels, groups and splits."""
+    """Sequences, end to end, with labels, groups and splits."""
 
     flat: np.ndarray  # (T,) tokens or (T, C) values; NaN is missing
     lengths: np.ndarray  # (n,); 0: empty
@@ -49,6 +51,66 @@ class Part:
         owner, place = positions(self.lengths)
         flat = self.flat[place < lengths[owner]]
         return replace(self, flat=flat, lengths=np.minimum(self.lengths, lengths))
+
+
+def check_memory(size: int, name: str) -> None:
+    """Check that an import may hold so many bytes of sequences in memory.
+
+    Raises:
+        DataError: if these are more than ``MAX_BYTES``.
+    """
+    if size > MAX_BYTES:
+        raise DataError(
+            f"{name} holds more than {MAX_BYTES:,} bytes of sequences, the most that an import reads into "
+            f"memory; import a part of it"
+        )
+
+
+def check_unpacked(file: Path, size: int, advice: str) -> None:
+    """Check that a packed file does not become far larger than it is.
+
+    Args:
+        size: bytes that it becomes.
+        advice: how it can be saved so that it is read nevertheless.
+
+    Raises:
+        DataError: if it does.
+    """
+    packed = file.stat().st_size
+    if size > max(MAX_UNPACKED, MAX_RATIO * packed):
+        raise DataError(
+            f"{file.name}: its {packed:,} bytes would become {size:,} or more; if that is right, save it "
+            f"with {advice}"
+        )
+
+
+def joined(parts: Sequence[Part], name: Callable[[int], str]) -> Part:
+    """Return several parts as one.
+
+    Args:
+        name: returns how messages name a sequence.
+
+    Raises:
+        DataError: naming the first sequence of another format than those before.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Part(np.zeros(0), np.zeros(0, np.int64), {}, np.zeros(0, np.int64))
+    first = parts[0].flat
+    for part in parts:
+        other = part.flat
+        if other.shape[1:] != first.shape[1:]:
+            channels = f"it has {other.shape[-1]} channels, those before {first.shape[-1]}"
+            raise DataError(f"{name(int(part.rows[0]))}: {channels}; leave it out")
+        if other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4:
+            kinds = f"values are {other.dtype}, those before {first.dtype}"
+            raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
+    columns = {role: pa.concat_arrays([part.columns[role] for part in parts]) for role in parts[0].columns}
+    flat, lengths, rows = (
+        np.concatenate([getattr(part, key) for part in parts]) for key in ("flat", "lengths", "rows")
+    )
+    return Part(flat, lengths, columns, rows)
 
 
 def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -79,8 +141,8 @@ class Source(abc.ABC):
     unread: dict[int, str] = field(default_factory=dict)  # numbers of these sequences, and what is wrong
 
     @abc.abstractmethod
-    def parts(self) -> Iterator[Part]:
-        """Yield all sequences, from the first, in parts. May be called more than once."""
+    def read(self) -> Part:
+        """Read all sequences. May be called more than once."""
 
     def name(self, row: int) -> str:
         """Return how messages name a sequence."""
@@ -200,11 +262,11 @@ def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers, from 1.
 
     Raises:
-        DataError: if a line is longer than ``LONGEST_LINE``.
+        DataError: if a line is longer than ``MAX_LINE``.
     """
-    for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), ""), 1):
-        if len(line) == LONGEST_LINE:
-            raise DataError(f"{name}, line {number}: it is longer than {LONGEST_LINE >> 20} MB")
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), 1):
+        if len(line) == MAX_LINE:
+            raise DataError(f"{name}, line {number}: it is longer than {MAX_LINE >> 20} MB")
         yield number, line
 
 
@@ -220,7 +282,7 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
         raise DataError(f"labels, groups and splits must be words or numbers, not {array.type}") from error
     bare = pc.utf8_trim_whitespace(text)
     bare = pc.if_else(pc.is_in(bare, pa.array(MISSING, pa.large_string())), None, bare)
-    if changed is not None and len(changed) < MOST_CHANGES:
+    if changed is not None and len(changed) < MAX_CHANGES:
         other = pc.fill_null(pc.not_equal(text, pc.fill_null(bare, "")), False)
         pairs = zip(text.filter(other).to_pylist(), bare.filter(other).to_pylist(), strict=True)
         changed |= {before: after or "" for before, after in pairs}

@@ -21,22 +21,18 @@ from ...errors import DataError, join_names
 from ..download import connection_problem
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
-from .source import SURROGATE, check_column, lines, readable
+from .source import SURROGATE, check_column, check_unpacked, lines, readable
 from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
-BATCH = 4 << 20
-"""Bytes or letters read at a time."""
-ROWS = 1024
-"""Rows read at a time if their size is unknown."""
-LARGEST_UNPACKED = 1 << 28
-LARGEST_RATIO = 200
-"""Maximum unpacked size in bytes, and per packed byte beyond that: more is a bomb, or all is equal."""
+BATCH = 4 << 20  # bytes or letters read at a time
+ROWS = 1024  # rows read at a time if their size is unknown
+WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes of a value in Parquet
+UNCOMPRESSED = "pandas or pyarrow and compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Yields all rows of the given columns, some at a time."""
-PATIENCE = 3.0
-"""Seconds to wait for the hub before falling back to the local cache."""
+HUB_TIMEOUT = 3.0  # seconds to wait for the hub before falling back to the local cache
 
 
 @dataclass(frozen=True)
@@ -249,20 +245,18 @@ def _parquet(path: Path) -> Table:
     groups = [plain.metadata.row_group(i) for i in range(plain.metadata.num_row_groups)]
     chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
     # Numbers take at least this much, however well they are packed; of text only the packed size is known.
-    size = sum(max(chunk.total_uncompressed_size, chunk.num_values * _width(chunk)) for chunk in chunks)
+    size = sum(
+        max(chunk.total_uncompressed_size, chunk.num_values * WIDTHS.get(chunk.physical_type, 0))
+        for chunk in chunks
+    )
     at_once = max(min(BATCH * n_rows // max(size, 1), 1 << 16), 1)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         batches = file.iter_batches(at_once, columns=columns)
         return _bounded(path, (piece for batch in batches for piece in _unpacked(batch)))
 
-    _check_size(path, size)
+    check_unpacked(path, size, UNCOMPRESSED)
     return Table(path, schema.names, read, path.suffix[1:], n_rows, schema.metadata or {})
-
-
-def _width(chunk: parquet.ColumnChunkMetaData) -> int:
-    """Return the bytes of a value of a column, or 0 if they differ."""
-    return {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}.get(chunk.physical_type, 0)
 
 
 def _bounded(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -270,23 +264,8 @@ def _bounded(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     total = 0
     for batch in batches:
         total += batch.nbytes
-        _check_size(path, total)
+        check_unpacked(path, total, UNCOMPRESSED)
         yield batch
-
-
-def _check_size(path: Path, size: int) -> None:
-    """Check that a packed file does not become far larger than it is.
-
-    Raises:
-        DataError: if it does; the message says how such a file can be saved nevertheless.
-    """
-    packed = path.stat().st_size
-    if size <= max(LARGEST_UNPACKED, LARGEST_RATIO * packed):
-        return
-    raise DataError(
-        f"{path.name}: its {packed:,} bytes would become {size:,} or more; if that is right, save it with "
-        f"pandas or pyarrow and compression=None, and Parquet also with use_dictionary=False"
-    )
 
 
 def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -396,7 +375,9 @@ def hub_table(name: str) -> Table:
     Raises:
         DataError: if it is not available; offline, this takes seconds.
     """
-    online = _reachable()
+    offline = os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "ON", "YES")
+    hub = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    online = not offline and not connection_problem(hub, HUB_TIMEOUT)
     if not online:  # read when the library is imported; without it, requests time out after 30 s
         os.environ["HF_HUB_OFFLINE"] = "1"
     datasets = _library()
@@ -440,9 +421,3 @@ def _library() -> ModuleType:
         raise DataError("hf:owner/name needs the library datasets: pip install 'selfpretrain[hf]'") from error
     datasets.disable_progress_bars()
     return datasets
-
-
-def _reachable() -> bool:
-    if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "TRUE", "ON", "YES"):
-        return False
-    return not connection_problem(os.environ.get("HF_ENDPOINT") or "https://huggingface.co", PATIENCE)

@@ -17,16 +17,14 @@ from .source import lines
 
 SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 """Separators of cells, and how they are shown to the user; the first wins if several fit equally."""
-LONGEST_CELL = 1 << 22
+MAX_CELL = 1 << 22
 """Maximum length of a cell in characters; a quote that is not closed would else take the rest of the file."""
-HEAD = 1 << 20
-"""Characters by which the separator is found; at most 100 lines."""
+HEAD = 1 << 20  # characters by which the separator is found; at most 100 lines
 ARFF_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"%{][^,%]*)?)\s*(,|$)""")
 """A cell of ARFF with the comma after it: quoted in one of two ways, or not."""
-ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-"""Letters that mean another one after a backslash in ARFF."""
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}  # letters that mean another one after a backslash in ARFF
 
-csv.field_size_limit(max(csv.field_size_limit(), LONGEST_CELL))
+csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
 
 
 class TextRow(NamedTuple):
@@ -160,7 +158,7 @@ def _explain(error: csv.Error) -> str:
     if "unexpected end" in str(error):
         return "a quote that is not closed"
     if "field limit" in str(error):
-        return f"a cell of more than {LONGEST_CELL >> 20} MB, or a quote that is not closed"
+        return f"a cell of more than {MAX_CELL >> 20} MB, or a quote that is not closed"
     if "expected after" in str(error):
         return "a cell in quotes goes on after its closing quote; within quotes, a quote is written twice"
     return f"it cannot be read ({error})"
@@ -198,8 +196,10 @@ def _separator(head: list[str]) -> str:
     fits = {separator: _fit(head, separator) for separator in SEPARATORS if separator != " "}
     if not fits["\t"] and _in_columns([line.split() for line in head]):
         return " "
-    if fits[","] == fits[";"] > 0 and _has_decimal_commas(head):
-        return ";"
+    if fits[","] == fits[";"] > 0:
+        cells = [cell for row in csv.reader(head, delimiter=";") for cell in row if "," in cell]
+        if all(re.fullmatch(DECIMAL, cell.strip()) for cell in cells):  # commas of numbers between semicolons
+            return ";"
     best = max(fits, key=lambda separator: fits[separator])
     return best if fits[best] else ","
 
@@ -223,12 +223,6 @@ def _in_columns(rows: list[list[str]]) -> bool:
     return min(counts) >= max(2, len(rows[0]) - 1) and (
         commas > 1 or not any("," in cell for cell in rows[-1])
     )
-
-
-def _has_decimal_commas(head: list[str]) -> bool:
-    """Return whether commas are those of numbers between semicolons."""
-    cells = [cell for row in csv.reader(head, delimiter=";") for cell in row if "," in cell]
-    return all(re.fullmatch(DECIMAL, cell.strip()) for cell in cells)
 
 
 def arff_rows(path: Path, encoding: str) -> TextRows:

@@ -17,12 +17,7 @@ from ...errors import DataError
 from . import TargetKind
 from .numerals import NUMBER
 from .options import ImportOptions
-from .source import MISSING, Part, Source, lines, words
-
-AT_ONCE = 256
-"""Maximum number of cases per part."""
-NUMBERS = 1 << 22
-"""Numbers per part; a case may have more."""
+from .source import MISSING, Part, Source, check_memory, joined, lines, words
 
 Case = tuple[int, np.ndarray, str]
 """Line number, series (length, C) and label."""
@@ -35,18 +30,31 @@ class TsSource(Source):
     files: list[tuple[Path, str]] = field(kw_only=True)  # path and split; "" for a single file
     places: list[tuple[str, int]] = field(default_factory=list)  # file name and line of every case so far
 
-    def parts(self) -> Iterator[Part]:
-        """Yield the cases of all files."""
+    def read(self) -> Part:
+        """Read the cases of all files."""
         self.places.clear()
+        series: list[np.ndarray] = []
+        labels: list[str] = []
+        splits: list[str] = []
+        size = 0
         for path, split in self.files:
-            for some in _pieces(_cases(path)):
-                numbers, series, labels = zip(*some, strict=True)
-                rows = np.arange(len(some)) + len(self.places)
-                self.places += [(path.name, number) for number in numbers]
-                columns = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
-                if split:
-                    columns["split"] = pa.array([split] * len(some), pa.large_string())
-                yield Part(np.concatenate(series), np.array([len(s) for s in series]), columns, rows)
+            for number, values, label in _cases(path):
+                size += values.nbytes
+                check_memory(size, path.name)
+                self.places.append((path.name, number))
+                series.append(values)
+                labels.append(label)
+                splits.append(split)
+        if not series:
+            return joined([], self.name)
+        if len(wide := {values.shape[1] for values in series}) > 1:
+            names = " and ".join(path.name for path, _ in self.files)
+            raise DataError(f"{names} have {min(wide)} and {max(wide)} dimensions; they must have as many")
+        columns = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
+        if self.files[0][1]:
+            columns["split"] = pa.array(splits, pa.large_string())
+        lengths = np.array([len(values) for values in series])
+        return Part(np.concatenate(series), lengths, columns, np.arange(len(series)))
 
     def name(self, row: int) -> str:
         """Return file and line of a case."""
@@ -110,18 +118,6 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
             if word.startswith("@"):
                 fields[word[1:]] = rest.strip().partition(" ")[0]
     raise DataError(f"{path.name} has no @data line; is it a .ts file?")
-
-
-def _pieces(cases: Iterator[Case]) -> Iterator[list[Case]]:
-    """Yield cases, some at a time."""
-    some: list[Case] = []
-    for case in cases:
-        some.append(case)
-        if len(some) == AT_ONCE or sum(series.size for _, series, _ in some) > NUMBERS:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 def _cases(path: Path) -> Iterator[Case]:

@@ -7,10 +7,10 @@ distinguish the arms in greyscale.
 import io
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +30,7 @@ INK = "#1c1e21"
 FAINT = "#c9ccd1"
 BAND = "#eceef1"
 """Colours of text and axes, grid, tie band. Used for nothing else, so that a page can replace them."""
-PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": ""}
+PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": "", "markersize": 6.5}
 """Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
 """Marker of the score of one seed."""
@@ -38,8 +38,6 @@ SWATCH = 37
 """Room of a marker and its margins in a legend, in points."""
 AXIS = 40
 """Room of the ticks and the label of a y axis, in points."""
-FEWEST_LETTERS = 20
-"""Fewest letters in a line of a legend, however long tick labels are."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +47,22 @@ class Look:
     width: float = 4.2  # inches; readable on a phone and in one column of a paper
     letter: float = 4.6  # mean width of a letter in legends and ticks, in points
     settings: dict[str, Any] = field(default_factory=dict)  # matplotlib rcParams on top of ``SETTINGS``
+    pdf: Path | None = None  # file to which a figure is also written
 
 
-def _of_paper(width: float) -> Look:
-    """Return the look of a paper: a Times-like font in caption size, as paths or embedded."""
-    fonts = {"font.family": "serif", "font.serif": ["STIXGeneral"], "font.size": 8, "legend.fontsize": 7.5}
-    return Look(width, 3.6, fonts | {"svg.fonttype": "path", "pdf.fonttype": 42, "lines.markersize": 4})
-
-
-LOOKS = {"page": Look(settings={"pdf.fonttype": 42}), "neurips": _of_paper(5.5), "icml": _of_paper(3.25)}
+OF_PAPERS: dict[str, Any] = {
+    "font.family": "serif", "font.serif": ["STIXGeneral"], "font.size": 8, "legend.fontsize": 7.5,
+    "svg.fonttype": "path", "lines.markersize": 4,
+}  # fmt: skip
+"""A Times-like font in caption size, as paths or embedded."""
+LOOKS = {"page": Look(), "neurips": Look(5.5, 3.6, OF_PAPERS), "icml": Look(3.25, 3.6, OF_PAPERS)}
 """Look of the report; text width of NeurIPS; column width of ICML."""
 LOOK = ContextVar("LOOK", default=LOOKS["page"])
 """The look of figures drawn in this context."""
-PDF = ContextVar[Path | None]("PDF", default=None)
-"""File to which figures drawn in this context are also written as PDF, or None."""
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters are embedded
     "text.parse_math": False,  # names may contain dollar signs
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"],
@@ -91,9 +88,10 @@ def curve_style(at: int) -> dict[str, Any]:
     return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
 
 
-def unzipped(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+def unzipped(points: Iterable[Point]) -> tuple[list[float], list[float]]:
     """Return the x and the y of points."""
-    return [x for x, _ in points], [y for _, y in points]
+    pairs = list(points)
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def thin(points: list[T], most: int) -> list[T]:
@@ -108,45 +106,38 @@ def possible(metric: Metric) -> tuple[float, float]:
     return (0.0, best) if metric.unit == "%" else (-math.inf, best)
 
 
-def legend_columns(labels: Sequence[str], ticks: Sequence[str] = ()) -> int:
-    """Return the number of legend columns, at most three, that fit above axes with these tick labels."""
-    room = _legend_room(ticks)
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return the number of legend columns, at most three, that fit above the axes."""
     for columns in (3, 2):
         rows = -(-len(labels) // columns)
         parts = [labels[at : at + rows] for at in range(0, len(labels), rows)]
-        if sum(SWATCH + LOOK.get().letter * max(map(len, part)) for part in parts) <= room:
-            return columns
+        if sum(SWATCH + LOOK.get().letter * max(map(len, part)) for part in parts) <= _room():
+            return min(columns, 2) if len(labels) == 4 else columns
     return 1
-
-
-def wrapped(label: str, ticks: Sequence[str] = ()) -> str:
-    """Break a label into lines that fit in a legend of one column above axes with these tick labels."""
-    letters = int((_legend_room(ticks) - SWATCH) / LOOK.get().letter)
-    return textwrap.fill(label, max(letters, FEWEST_LETTERS))
 
 
 def wrapped_title(title: str, panels: int) -> str:
     """Break the title of one of several panels side by side into lines that fit above it."""
     # Wider letters than the mean, since no title may reach into its neighbour's.
-    letters = int((_legend_room(()) - AXIS) / panels / (1.35 * LOOK.get().letter))
+    letters = int((_room() - AXIS) / panels / (1.35 * LOOK.get().letter))
     return textwrap.fill(title, max(letters, 1))
 
 
-def _legend_room(ticks: Sequence[str]) -> float:
-    """Return the width of a legend above axes with these tick labels, in points."""
-    look = LOOK.get()
-    return 72 * look.width - 20 - look.letter * max(map(len, ticks), default=0)
+def _room() -> float:
+    """Return the width of a legend, in points."""
+    return 72 * LOOK.get().width - 20
 
 
 def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
     """Write a title and a legend above all axes of a figure; ``more`` are additional handles."""
     handles = [*axes.get_legend_handles_labels()[0], *more]
-    labels = [str(handle.get_label()) for handle in handles]
+    letters = int((_room() - SWATCH) / LOOK.get().letter)
+    labels = [textwrap.fill(str(handle.get_label()), letters) for handle in handles]
     legend = axes.figure.legend(
         handles,
         labels,
         loc="outside upper left",
-        ncols=min(legend_columns(labels), 2 if len(labels) == 4 else 3),
+        ncols=legend_columns(labels) if labels else 1,
         borderaxespad=0.2,
         handlelength=2.4,
         columnspacing=1.2,
@@ -174,20 +165,18 @@ def figure_settings(salt: str) -> AbstractContextManager[None]:
 @contextmanager
 def figure_look(style: str, pdf: Path | None = None) -> Iterator[None]:
     """Draw figures in one of ``LOOKS`` in a with block; with ``pdf``, also write them to this file."""
-    look_before = LOOK.set(LOOKS[style])
-    pdf_before = PDF.set(pdf)
+    before = LOOK.set(replace(LOOKS[style], pdf=pdf))
     try:
         yield
     finally:
-        LOOK.reset(look_before)
-        PDF.reset(pdf_before)
+        LOOK.reset(before)
 
 
 def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
     """Create a transparent figure with axes; sizes in inches, by default as wide as the current look."""
     figure = blank(height, width)
     axes = figure.add_subplot()
-    axes.patch.set_alpha(0)
+    axes.patch.set_visible(False)
     return figure, axes
 
 
@@ -196,7 +185,7 @@ def blank(height: float, width: float | None = None) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width or LOOK.get().width, height), layout="constrained")
-    figure.patch.set_alpha(0)
+    figure.patch.set_visible(False)
     return figure
 
 
@@ -211,6 +200,6 @@ def to_svg(figure: "Figure") -> str:
         figure.set_layout_engine("none")
     text = io.StringIO()
     svg.print_svg(text, metadata={"Date": None, "Creator": None})
-    if (pdf := PDF.get()) is not None:
+    if pdf := LOOK.get().pdf:
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return text.getvalue()

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from ..figures import style
 from ..format import printable
@@ -17,6 +16,8 @@ COLOURS = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"} | {
     colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)
 }
 """Colours of figures and the CSS variables that replace them."""
+INVISIBLE = re.compile(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|(?<=>)\s+(?=<)", re.DOTALL)
+"""Parts of an SVG that a page does not show."""
 
 
 def document(page: Page) -> str:
@@ -62,53 +63,34 @@ def rendered(prose: str) -> "Markup":
     return Markup(reader.render(printable(prose)))
 
 
-def themed(svg: str, classes: dict[str, str] | None = None) -> "Markup":
-    """Shorten an SVG for inlining; its colours and fonts follow the page.
+def themed(svg: str, classes: dict[str, str]) -> "Markup":
+    """Shorten an SVG of matplotlib for inlining; its colours and fonts follow the page.
 
     Args:
-        classes: CSS class of every style of the page, extended by the styles of this figure; None keeps
-            them in the elements.
+        classes: CSS class of every style of the page, extended by the styles of this figure.
     """
     from markupsafe import Markup
 
-    root = ElementTree.fromstring(svg)
-    root.tag = "svg"
-    root.attrib = {"viewBox": root.get("viewBox", ""), "aria-hidden": "true"}
-    _shorten(root, classes)
-    return Markup(ElementTree.tostring(root, encoding="unicode"))
+    svg = INVISIBLE.sub("", svg[svg.index("<svg") :])
+    return Markup(re.sub(r"<[^>]*>", lambda found: _tag(found[0], classes), svg))
 
 
-def _shorten(parent: ElementTree.Element, classes: dict[str, str] | None) -> None:
-    """Shorten everything below an element; leave out what is invisible and groups without attributes."""
-    kept: list[ElementTree.Element] = []
-    for child in parent:
-        child.tag = child.tag.rpartition("}")[2]  # without the namespace
-        if child.tag in ("metadata", "style") or child.get("style", "").endswith("opacity: 0"):
-            continue
-        _shorten(child, classes)
-        attributes = (_attribute(child.tag, *item, classes) for item in child.items())
-        child.attrib = {name: value for name, value in attributes if value}
-        child.tail = None
-        empty = child.tag == "defs" and not len(child)
-        if not empty:
-            kept += child if child.tag == "g" and not child.attrib else [child]
-    if parent.tag != "text":
-        parent.text = None
-    parent[:] = kept
+def _tag(tag: str, classes: dict[str, str]) -> str:
+    """Return a tag of an SVG for the page; text between tags stays as it is."""
+    if tag.startswith("<svg"):
+        box = re.search(r' viewBox="[^"]*"', tag)
+        return f'<svg{box[0] if box else ""} aria-hidden="true">'
+    if tag.startswith("<g "):
+        tag = re.sub(r' id="[^"]*"', "", tag)  # repeated in every figure, and never referenced
+    tag = tag.replace("xlink:href", "href")
+    tag = re.sub(r' style="([^"]*)"', lambda found: f' class="{_class(found[1], classes)}"', tag)
+    # A tenth of a point is precise enough.
+    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), tag)
 
 
-def _attribute(tag: str, name: str, value: str, classes: dict[str, str] | None) -> tuple[str, str]:
-    """Return name and value of an attribute for the page; an empty value if it is not needed."""
-    name = name.replace("{http://www.w3.org/1999/xlink}", "xlink:")
-    if name == "style":
-        value = re.sub(r" ?font-family: [^;]*;", "", value)
-        for colour, variable in COLOURS.items():
-            value = value.replace(colour, f"var(--{variable})")
-        return (name, value) if classes is None else ("class", classes.setdefault(value, f"s{len(classes)}"))
-    if name == "id":  # groups repeat theirs in every figure and are never referenced
-        return name, value if tag in ("path", "clipPath") else ""
-    if name in ("d", "x", "y", "width", "height", "transform"):
-        # A tenth of a point is precise enough.
-        value = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), value)
-        value = "" if value.startswith("rotate(-0 ") else value
-    return name, re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(value.split())) if name == "d" else value
+def _class(css: str, classes: dict[str, str]) -> str:
+    """Return the class of a style, in the colours of the page and its font."""
+    css = re.sub(r" ?font-family: [^;]*;?| ?font: (?=\d)", "", css)
+    for colour, variable in COLOURS.items():
+        css = css.replace(colour, f"var(--{variable})")
+    return classes.setdefault(css, f"s{len(classes)}")

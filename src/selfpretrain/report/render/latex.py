@@ -1,7 +1,7 @@
 r"""Render the tables of a page in LaTeX, for ``\input``; they need the package booktabs."""
 
 from ..format import plain
-from ..layout import Depth, Entry, Page, ReportTable
+from ..layout import Page, ReportTable
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -36,7 +36,7 @@ SPECIAL = {
 
 def document(page: Page) -> str:
     """Return the LaTeX of all tables of a page, one float each."""
-    made = [table for section in page.to(Depth.FOLDED) for table in section.tables if table.rows]
+    made = [table for section in page.printed for table in section.tables if table.rows]
     head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
     comment = "\n".join(f"% {plain(line)}" for line in head)
     return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"
@@ -51,17 +51,22 @@ def compact(page: Page, table: ReportTable, claim: str) -> str:
 
 def floating(table: ReportTable, page: str) -> str:
     """Return the LaTeX of a table as a float with its caption and the label ``tab:PAGE-NAME``."""
+    rows = [
+        [f"\\textbf{{{escaped(it.text)}}}" if it.bold else escaped(it.text) for it in row]
+        for row in table.rows
+    ]
+    label = "".join(c if c.isascii() and c.isalnum() else "-" for c in page)
     kinds = "".join("l" if at < table.words else "r" for at in range(len(table.headings)))
     lines = [
         "\\begin{table}",
         "  \\centering",
         f"  \\caption{{{escaped(table.title)}. {escaped(table.caption)}}}".replace(". }", ".}"),
-        f"  \\label{{tab:{_label(page)}-{table.name}}}",
+        f"  \\label{{tab:{label}-{table.name}}}",
         f"  \\begin{{tabular}}{{{kinds}}}",
         "    \\toprule",
         f"    {' & '.join(escaped(heading) for heading in table.headings)} \\\\",
         "    \\midrule",
-        *(f"    {' & '.join(_drawn(entry) for entry in row)} \\\\" for row in table.rows),
+        *(f"    {' & '.join(row)} \\\\" for row in rows),
         "    \\bottomrule",
         "  \\end{tabular}",
         "\\end{table}",
@@ -72,11 +77,3 @@ def floating(table: ReportTable, page: str) -> str:
 def escaped(text: str) -> str:
     """Escape text for LaTeX, in one line."""
     return "".join(SPECIAL.get(character, character) for character in plain(text))
-
-
-def _drawn(entry: Entry) -> str:
-    return f"\\textbf{{{escaped(entry.text)}}}" if entry.bold else escaped(entry.text)
-
-
-def _label(text: str) -> str:
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from html import escape
 
 from ..format import plain, printable
-from ..layout import Depth, Entry, Page, ReportTable, Section
+from ..layout import Entry, Page, ReportTable, Section
 
 SPECIAL = re.compile(r"[\\|*_`<]|(?<=\])(?=[(\[:])|&(?=#?\w+;)|~(?=~)|#(?=#*$)")
 """Characters with a meaning in Markdown, where they have it: "(" only after "]", "&" only in an entity."""
@@ -19,8 +19,8 @@ ACTIVE = re.compile(r"(?<!\\)((?:\\\\)*)(!(?=\[)|<(?=[A-Za-z/!?]))")
 def document(page: Page) -> str:
     """Return the Markdown of a page."""
     lead = "\n>\n".join(f"> {escaped(line)}" for line in page.outcomes)
-    head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead]
-    body = [part for section in page.to(Depth.FOLDED) for part in _section(section)]
+    head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead, disarmed(page.interpretation)]
+    body = [part for section in page.printed for part in _section(section)]
     return "\n\n".join(part for part in head + body if part) + "\n"
 
 
@@ -48,7 +48,7 @@ def disarmed(prose: str) -> str:
 
 def _section(section: Section) -> Iterator[str]:
     """Yield a section below its heading, or collapsed in ``<details>``, which GitHub and Sphinx support."""
-    if section.depth is Depth.OPEN:
+    if section.shown == "open":
         yield f"## {escaped(section.title)}"
         yield from _parts(section)
         return

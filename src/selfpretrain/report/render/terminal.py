@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 def show(page: Page) -> "RenderableType":
     """Return a page as an object that a rich console prints."""
     from rich.console import Group
+    from rich.text import Text
 
     head = [escaped(page.title, "underline"), *(escaped(line, "dim") for line in page.lines)]
     outcomes = [escaped(line) for line in page.outcomes]
-    return Group(*head, *outcomes, *(part for section in page.sections for part in _parts(section)))
+    prose = [Text(f"\n{printable(page.interpretation)}")] if page.interpretation else []
+    return Group(*head, *outcomes, *prose, *(part for section in page.sections for part in _parts(section)))
 
 
 def escaped(text: str, style: str = "") -> "Text":
@@ -33,13 +35,12 @@ def _parts(section: Section) -> "list[RenderableType]":
     from rich.padding import Padding
     from rich.text import Text
 
-    prose = [Text(f"\n{printable(section.prose)}")] if section.prose else []
     points = [escaped(f"- {line}", "yellow") for line in section.points]
     title = [Text(), escaped(section.title, "underline yellow")] if points else []
     facts = [escaped(f"{name}: {text}") for name, text in section.facts]
     space = [Text()] if facts else []
     tables = [Padding(Fitting(table), (1, 0, 0, 0)) for table in section.tables if table.rows]
-    return [*prose, *title, *points, *tables, *space, *facts]
+    return [*title, *points, *tables, *space, *facts]
 
 
 class Fitting:

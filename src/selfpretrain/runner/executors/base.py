@@ -34,7 +34,7 @@ class Executor(abc.ABC):
             SpecError: if this executor cannot run detached.
         """
         raise SpecError(
-            "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- spt ...` detaches"
+            "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- selfpretrain ...` detaches"
         )
 
     def announce(self, stages: list[PlannedStage]) -> None:  # noqa: B027  # optional

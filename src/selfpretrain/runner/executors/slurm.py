@@ -176,7 +176,7 @@ class Slurm(Executor):
 
 def job_name(runs: Path) -> str:
     """Return the Slurm job name of a runs folder."""
-    return f"spt-{hashlib.sha256(str(runs.absolute()).encode()).hexdigest()[:8]}"
+    return f"selfpretrain-{hashlib.sha256(str(runs.absolute()).encode()).hexdigest()[:8]}"
 
 
 def count_queued(runs: Path) -> Counter[str]:

@@ -16,7 +16,7 @@ class Convolutional(Arm):
     """The matched arm with residual blocks of convolutions in place of the architecture.
 
     Why: in Xu et al. (2025), arXiv 2411.02796, tuned convolutional networks match foundation models. Its
-    learning rate is that of scratch; ``spt compare --tune`` tunes it, as that of every arm.
+    learning rate is that of scratch; ``selfpretrain compare --tune`` tunes it, as that of every arm.
     """
 
     column = "scratch (matched), convolutions"

@@ -20,7 +20,7 @@ class Ensemble(Arm):
     """Equal networks with different initial weights, the same batches, and the matched FLOPs in all.
 
     Source: Kim et al. (2025), arXiv 2509.14786: with data fixed, ensembles and heavy weight decay use compute
-    best. ``spt compare --tune`` tries weight decays.
+    best. ``selfpretrain compare --tune`` tries weight decays.
     """
 
     column = "scratch (matched), ensemble"

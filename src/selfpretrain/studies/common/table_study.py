@@ -115,7 +115,7 @@ class TableRow:
 
 @spec
 class TableStudy(Study):
-    """A table at a scale; its arms are those of ``spt compare`` or of the paper.
+    """A table at a scale; its arms are those of ``selfpretrain compare`` or of the paper.
 
     Subclasses set the class variables; for another layout they override ``rows``, ``recipes`` or
     ``paper_cell``.
@@ -237,7 +237,7 @@ class TableStudy(Study):
         """Return notes on the stand-ins, and on the tasks that are left out."""
         available = self.available_tasks(planner)
         all_tasks = self._all_tasks()
-        advice = "is left out: its data are not prepared (spt data get, spt data make)"
+        advice = "is left out: its data are not prepared (selfpretrain data get, selfpretrain data make)"
         absent = [f"{label} {advice}" for label in all_tasks if label not in available]
         if self.scale == "paper":
             return absent

@@ -4,7 +4,7 @@ Pretraining is counted in positions seen, and ends earlier where its loss on val
 Finetuning is counted in epochs over the labelled examples, however many others there are.
 
 The numbers are first choices, after trials on German nouns, Chinese sentences and DNA; measure them with
-``benchmarks/few_labels.py``.
+``experiments/few_labels.py``.
 """
 
 from dataclasses import replace

@@ -37,7 +37,7 @@ MAX_STEPS = 20_000
 LR = 2e-3
 """Learning rate of finetuning and scratch.
 
-Chosen with ``spt compare --tune``, which selected the same rate for both arms: see docs/adr/0007.
+Chosen with ``selfpretrain compare --tune``, which selected the same rate for both arms: see docs/adr/0007.
 """
 LR_OF = {"s4d": 4e-3}
 """Mixers with another learning rate."""
@@ -52,7 +52,7 @@ DEMO = (
     *("s4d.pretrain.budget.steps=600", "s4d.finetune.budget.steps=400", "s4d.scratch.budget.steps=400"),
     *("finetune.evals=4", "scratch.evals=4"),
 )
-"""Settings of ``spt compare`` without a task: minutes on two cores, and a gain that is clear with few seeds.
+"""Settings of a comparison without a task: minutes on two cores, and a gain that is clear with few seeds.
 
 Chosen on validation with seeds that no report uses, see docs/miniatures.md. The budget is short on purpose:
 compute-matched scratch is still at chance level, which it leaves in some seeds with more supervised steps.
@@ -88,7 +88,7 @@ def denoising_objective(task: Task, objective: str) -> Denoise:
     The settings come from its ``for_signal``; the masking rate is that of the task or the papers, if set.
 
     Args:
-        objective: name from `spt list objectives`, or ``package.module:Class``.
+        objective: name from `selfpretrain list objectives`, or ``package.module:Class``.
 
     Raises:
         SpecError: if there is no such objective, it does not denoise, or it needs more settings.

@@ -158,7 +158,9 @@ def require_files(task: Task, *places: str) -> Path:
         name = name_of(task)
         folder = paths.folders()[0]
         release = " --release" if vars(task).get("source") == "lra" else ""
-        advice = [f"run `spt data get {name}{release}`"] * bool(task.downloads) + [f"place it in {folder}"]
+        advice = [f"run `selfpretrain data get {name}{release}`"] * bool(task.downloads) + [
+            f"place it in {folder}"
+        ]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(advice)}")
     return path
 

@@ -19,13 +19,11 @@ from ..base import Task
 from ..simple.features import ALL, Matrix
 from ..simple.methods import SELF_TRAINED, Fitted, Method, simple_methods, targets_and_weights
 
-QUICK = 60_000
-"""Maximum examples to fit fast methods on."""
+QUICK = 60_000  # maximum examples to fit fast methods on
 COMMONEST = "commonest class"
 MEAN = "mean"
 COPY = "copy of an overlapping training example"
-GUESSES = (COMMONEST, MEAN, COPY)
-"""Methods that do not learn from the content of sequences."""
+GUESSES = (COMMONEST, MEAN, COPY)  # methods that do not learn from the content of sequences
 
 Splits = Mapping[Split, SequenceDataset]
 

@@ -1,4 +1,4 @@
-"""Data quality checks of ``spt data check``: leakage, duplicates, labels, classes, groups and values.
+"""Data quality checks of ``data check``: leakage, duplicates, labels, classes, groups and values.
 
 Equal examples are found exactly. Sequences that share most of their content, as overlapping windows do, are
 found by min-wise hashing of runs of 24 positions (``near_duplicates``). Slightly changed values, as after
@@ -8,9 +8,9 @@ Paraphrases, and sequences both shifted and changed, are not found.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Literal
 
@@ -20,8 +20,8 @@ from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, find_similar, fingerprints
 from ...data.paths import imported_datasets
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
-from ...data.splits import ENOUGH_GROUPS
-from ...data.store import open_dataset
+from ...data.splits import MIN_GROUPS
+from ...data.store import verify
 from ...errors import DamagedData, DataError, join_names
 from ...registry import name_of
 from ...system.events import report_progress
@@ -31,53 +31,19 @@ from ..imported import Imported
 from .baselines import GUESSES, baseline_scores, best_of_both
 
 Level = Literal["fine", "note", "wrong"]
-Splits = dict[Split, SequenceDataset]
 
-COPIES = 0.01
-"""Tolerated share of val and test equal to training examples: official splits have some."""
-LIKENESS = 0.02
-"""Tolerated share of val and test that are slightly changed copies of training examples."""
-ALIKE = 0.10
-"""The same for sequences that share half of their runs: with few symbols, this happens by chance."""
-ENOUGH = 0.95
-"""Score of a simple method above which no network was better by more than its confidence interval."""
-FEW_LABELS = 100
-"""Labelled sequences below which a network's score may vary strongly with the seed."""
-FEW = 10
-"""Labelled training examples below which a class is reported as rare."""
-SAME = 0.999
-"""Correlation of two summaries above which their sequences are reported as near copies."""
-CHUNK = 4_000_000
-"""Values per chunk."""
-SAMPLE = 20_000
-"""Maximum sequences of a split to summarise."""
-STRETCHES = 32
-"""Means per summary."""
+# Shares of val and test that are tolerated, up to which a finding is a note:
+MAX_COPIES = 0.01  # equal to a training example; official splits have some
+MAX_NEAR_COPIES = 0.02  # slightly changed copies of a training example
+MAX_SIMILAR = 0.10  # share half of their runs with one: with few symbols, this happens by chance
 
-
-@dataclass(frozen=True)
-class Profile:
-    """Statistics of the m sequences of one split: all first views, then all second ones."""
-
-    views: int
-    whole: np.ndarray  # (m,) hashes, equal for equal sequences
-    sketch: np.ndarray  # (m, 4) min-hashes, some of them equal for similar sequences
-    low: np.ndarray  # (m,) smallest and largest value; NaN if any value is NaN
-    high: np.ndarray
-    moments: np.ndarray  # (3, C) number of positions, sum and sum of squares of their values
-    summary: np.ndarray  # (at most SAMPLE, STRETCHES) normalised means; of values only
-
-    @property
-    def examples(self) -> np.ndarray:
-        """(n,) hashes of examples, equal for equal examples."""
-        views = self.whole.reshape(self.views, -1)
-        mixed = np.zeros(views.shape[1], dtype=np.uint64)
-        for view in views:
-            mixed = mixed * STEP + view
-        return mixed
-
-
-Profiles = dict[Split, Profile]
+ENOUGH = 0.95  # score of a simple method above which no network was better by more than its interval
+FEW_LABELS = 100  # labelled sequences below which a network's score may vary strongly with the seed
+RARE = 10  # labelled training examples below which a class is reported as rare
+SAME = 0.999  # correlation of two summaries above which their sequences are near copies
+CHUNK = 4_000_000  # values per chunk
+SAMPLE = 20_000  # maximum sequences of a split to summarise
+STRETCHES = 32  # means per summary
 
 
 @dataclass(frozen=True)
@@ -89,6 +55,40 @@ class Finding:
     said: str
 
 
+@dataclass(frozen=True)
+class Profile:
+    """Statistics of the m sequences of one split: all first views, then all second ones."""
+
+    whole: np.ndarray  # (m,) hashes, equal for equal sequences
+    examples: np.ndarray  # (n,) hashes of all views of an example
+    sketch: np.ndarray  # (m, 4) min-hashes, some of them equal for similar sequences
+    low: np.ndarray  # (m,) smallest and largest value; NaN if any value is NaN
+    high: np.ndarray
+    moments: np.ndarray  # (3, C) number of positions, sum and sum of squares of their values
+    summary: np.ndarray  # (at most SAMPLE, STRETCHES) normalised means; of values only
+
+
+@dataclass(frozen=True)
+class Data:
+    """What checks look at."""
+
+    name: str
+    form: SequenceSpec
+    splits: Mapping[Split, SequenceDataset]
+
+    @cached_property
+    def profiles(self) -> dict[Split, Profile]:
+        """Statistics of every sequence, by split."""
+        return {split: _profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
+
+    def share(self, what: str, count: int, text: str, tolerated: float) -> Finding:
+        """Return how many val and test examples have a fault, which is wrong above a tolerated share."""
+        total = len(self.splits["val"]) + len(self.splits["test"])
+        level: Level = "wrong" if count > tolerated * total else "note" if count else "fine"
+        number = f"{count:,}" if count else "none"
+        return Finding(what, level, f"{number} of {total:,} in val and test {text}")
+
+
 def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
     """Yield the findings of all checks, the scores of simple methods last.
 
@@ -97,25 +97,16 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
         limit: maximum examples to fit simple methods on.
     """
     try:
-        form = task.form
-        splits = {split: task.load(split) for split in SPLITS}
+        data = Data(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
+        yield _files(task)
     except DamagedData as error:
         yield Finding("files", "wrong", str(error))
         return
-    yield _files(task)
-    sizes = list(_sizes(splits))
-    yield from sizes
-    if any(finding.level == "wrong" for finding in sizes):
-        return
-    yield from _labels(form, splits)
-    yield from _classes(form, splits)
-    yield _groups(splits)
-    yield _windows(splits)
-    profiles = profile_splits(name_of(task), splits)
-    yield from _values(form, profiles)
-    yield from _copies(form, splits, profiles)
-    yield _alike(splits, profiles)
-    yield from _near_copies(splits, profiles)
+    for check in CHECKS:
+        for finding in check(data):
+            yield finding
+            if finding.level == "wrong" and finding.what in NEEDED:
+                return
     if compare:
         yield from _simple_methods(task, limit)
 
@@ -127,29 +118,26 @@ def _files(task: Task) -> Finding:
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)
-    try:
-        open_dataset(place, rehash=True)
-    except DamagedData as error:
-        return Finding("files", "wrong", str(error))
+    verify(place)
     return Finding("files", "fine", f"as they were written, in {place}")
 
 
-def _sizes(splits: Splits) -> Iterator[Finding]:
-    counts = ", ".join(f"{len(examples):,} {split}" for split, examples in splits.items())
-    yield Finding("examples", "fine" if all(map(len, splits.values())) else "wrong", counts)
-    lengths = np.concatenate([examples.lengths.numpy().ravel() for examples in splits.values()])
-    if len(lengths):
-        text = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
-        yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", text)
+def _sizes(data: Data) -> Iterator[Finding]:
+    counts = ", ".join(f"{len(examples):,} {split}" for split, examples in data.splits.items())
+    yield Finding("examples", "fine" if all(map(len, data.splits.values())) else "wrong", counts)
+    lengths = np.concatenate([examples.lengths.numpy().ravel() for examples in data.splits.values()])
+    text = f"{lengths.min():,} to {lengths.max():,}, median {np.median(lengths):,.0f}"
+    yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", text)
 
 
-def _labels(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
+def _labels(data: Data) -> Iterator[Finding]:
+    splits = data.splits
     missing = {split: int((~examples.labelled).sum()) for split, examples in splits.items()}
     text = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
     nothing = any(missing[split] == len(splits[split]) for split in SPLITS)
     level: Level = "wrong" if nothing else "note" if text else "fine"
     yield Finding("labels", level, text or "every example has one")
-    if isinstance(form.target, Reals):
+    if isinstance(data.form.target, Reals):
         y = {split: examples.targets[examples.labelled].double() for split, examples in splits.items()}
         text = ", ".join(
             f"{part.mean():.4g} ± {part.std(correction=0):.4g} {split}" for split, part in y.items()
@@ -158,62 +146,66 @@ def _labels(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
         yield Finding("mean and spread of labels", "wrong" if flat else "fine", text)
 
 
-def _classes(form: SequenceSpec, splits: Splits) -> Iterator[Finding]:
-    if not isinstance(form.target, Classes):
+def _classes(data: Data) -> Iterator[Finding]:
+    if not isinstance(data.form.target, Classes):
         return
-    names = form.target.names
-    known = (examples.targets[examples.labelled].numpy() for examples in splits.values())
+    names = data.form.target.names
+    known = (examples.targets[examples.labelled].numpy() for examples in data.splits.values())
     train, val, test = (np.bincount(y, minlength=len(names)) for y in known)
     share = 100 * train.max() / max(train.sum(), 1)
     yield Finding("classes", "fine", f"{len(names)}; the commonest has {share:.1f} % of training")
     problems: list[tuple[str, Level, np.ndarray]] = [
         ("classes that training lacks", "wrong", (train == 0) & (val + test > 0)),
         ("classes that val or test lacks", "note", (val == 0) | (test == 0)),
-        (f"classes with less than {FEW} in training", "note", train < FEW),
+        (f"classes with less than {RARE} in training", "note", train < RARE),
     ]
     for what, level, rows in problems:
         if rows.any():
             yield Finding(what, level, join_names([names[k] for k in np.flatnonzero(rows)]))
 
 
-def _groups(splits: Splits) -> Finding:
-    known = [np.unique(e.groups.numpy()) for e in splits.values() if e.groups is not None]
+def _groups(data: Data) -> Iterator[Finding]:
+    known = [np.unique(e.groups.numpy()) for e in data.splits.values() if e.groups is not None]
     if len(known) < len(SPLITS):
-        return Finding("groups", "fine", "nothing is known of patients, speakers, files or the like")
+        yield Finding("groups", "fine", "nothing is known of patients, speakers, files or the like")
+        return
     divided = {int(group) for a, b in combinations(known, 2) for group in np.intersect1d(a, b)}
     number = len(np.unique(np.concatenate(known)))
-    if divided:
-        level: Level = "wrong" if len(divided) > COPIES * number else "note"
-        return Finding("groups", level, f"{len(divided):,} of {number:,} are in several splits")
-    text = f"{number:,}, none of them in two splits"
     fewest = min(map(len, known))
-    if fewest < ENOUGH_GROUPS:
-        return Finding("groups", "note", f"{text}; but a split holds only {fewest}: scores rest on so few")
-    return Finding("groups", "fine", text)
+    level: Level = "fine"
+    text = f"{number:,}, none of them in two splits"
+    if divided:
+        level = "wrong" if len(divided) > MAX_COPIES * number else "note"
+        text = f"{len(divided):,} of {number:,} are in several splits"
+    elif fewest < MIN_GROUPS:
+        level = "note"
+        text += f"; but a split holds only {fewest}: scores rest on so few"
+    yield Finding("groups", level, text)
 
 
-def _windows(splits: Splits) -> Finding:
+def _windows(data: Data) -> Iterator[Finding]:
     """Report held-out sequences [s, t) that share stored positions with one of train: s < t' and s' < t."""
-    train = splits["train"]
+    train = data.splits["train"]
     start = train.starts.numpy().ravel()
     order = np.argsort(start, kind="stable")
     # end[i]: the last end of all training sequences that start no later than sequence i.
     end = np.maximum.accumulate((start + train.lengths.numpy().ravel())[order])
     start = start[order]
     found = 0
-    for examples in (splits["val"], splits["test"]):
+    for examples in (data.splits["val"], data.splits["test"]):
         if examples.packed or examples.flat.data_ptr() != train.flat.data_ptr():
             continue
         first = examples.starts.numpy()
         last = (examples.starts + examples.lengths).numpy()
         before = np.searchsorted(start, last) - 1
         found += int(((before >= 0) & (end[before] > first)).any(0).sum())
-    return _share(
-        "overlapping windows", found, splits, "share stored positions with a training example", COPIES
-    )
+    text = "share stored positions with a training example"
+    yield data.share("overlapping windows", found, text, MAX_COPIES)
 
 
-def _values(form: SequenceSpec, profiles: Profiles) -> Iterator[Finding]:
+def _values(data: Data) -> Iterator[Finding]:
+    profiles = data.profiles
+    signal = data.form.signal
     low = np.concatenate([part.low for part in profiles.values()])
     high = np.concatenate([part.high for part in profiles.values()])
     bad = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
@@ -221,18 +213,16 @@ def _values(form: SequenceSpec, profiles: Profiles) -> Iterator[Finding]:
         yield Finding("values", "wrong", f"{bad:,} sequences hold NaN or infinity")
         return
     text = f"{low.min():.6g} to {high.max():.6g}"
-    if isinstance(form.signal, Tokens):
-        fits = low.min() >= 0 and high.max() < form.signal.vocab
-        yield Finding(
-            "tokens", "fine" if fits else "wrong", f"{text}, of a vocabulary of {form.signal.vocab:,}"
-        )
+    if isinstance(signal, Tokens):
+        fits = low.min() >= 0 and high.max() < signal.vocab
+        yield Finding("tokens", "fine" if fits else "wrong", f"{text}, of a vocabulary of {signal.vocab:,}")
     else:
-        fits = form.signal.levels is None or (low.min() >= form.signal.low and high.max() <= form.signal.high)
+        fits = signal.levels is None or (low.min() >= signal.low and high.max() <= signal.high)
         yield Finding("values", "fine" if fits else "wrong", text)
         number, total, squares = profiles["train"].moments
-        spread = np.array(form.signal.spread)
+        spread = np.array(signal.spread)
         mean = total / number
-        shift = np.abs(mean - np.array(form.signal.centre)) / spread
+        shift = np.abs(mean - np.array(signal.centre)) / spread
         stretch = np.sqrt(np.maximum(squares / number - mean**2, 0)) / spread
         fits = bool((shift < 0.05).all() and (np.abs(stretch - 1) < 0.1).all())
         text = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
@@ -241,56 +231,63 @@ def _values(form: SequenceSpec, profiles: Profiles) -> Iterator[Finding]:
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 
 
-def _copies(form: SequenceSpec, splits: Splits, profiles: Profiles) -> Iterator[Finding]:
-    whole = {split: part.examples for split, part in profiles.items()}
+def _copies(data: Data) -> Iterator[Finding]:
+    whole = {split: part.examples for split, part in data.profiles.items()}
     found = sum(int(np.isin(whole[split], whole["train"]).sum()) for split in ("val", "test"))
-    yield _share("copies", found, splits, "are equal to a training example", COPIES)
+    yield data.share("copies", found, "are equal to a training example", MAX_COPIES)
     if both := int(np.isin(whole["test"], whole["val"]).sum()):
         yield Finding("copies in val and test", "note", f"{both:,} of test are equal to one of val")
     if twice := len(whole["train"]) - len(np.unique(whole["train"])):
         yield Finding("copies within training", "note", f"{twice:,} of {len(whole['train']):,}")
-    if isinstance(form.target, Classes):
-        known = np.concatenate([examples.labelled.numpy() for examples in splits.values()])
-        targets = np.concatenate([examples.targets.numpy() for examples in splits.values()])[known]
+    if isinstance(data.form.target, Classes):
+        known = np.concatenate([examples.labelled.numpy() for examples in data.splits.values()])
+        targets = np.concatenate([examples.targets.numpy() for examples in data.splits.values()])[known]
         hashes = np.concatenate(list(whole.values()))[known]
         labelled = len(np.unique(hashes * STEP + targets.astype(np.uint64)))
         if odd := labelled - len(np.unique(hashes)):
             yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
 
 
-def _alike(splits: Splits, profiles: Profiles) -> Finding:
+def _similar(data: Data) -> Iterator[Finding]:
     """Report val and test sequences that share half of their runs with a training sequence."""
+
+    def sequence(split: Split, place: int) -> np.ndarray:
+        view, row = divmod(place, len(data.splits[split]))  # all first views, then all second ones
+        return data.splits[split].sequence(row, view)
+
     found = 0
     for split in ("val", "test"):
-        places = find_similar(
-            profiles[split].sketch,
-            profiles["train"].sketch,
-            partial(_sequence, splits[split]),
-            partial(_sequence, splits["train"]),
-        )
-        # The views of an example count once.
-        found += len(np.unique(places % max(len(splits[split]), 1)))
-    return _share(
-        "similar sequences", found, splits, "share half of their runs with a training example", ALIKE
-    )
+        sketches = (data.profiles[split].sketch, data.profiles["train"].sketch)
+        places = find_similar(*sketches, partial(sequence, split), partial(sequence, "train"))
+        found += len(np.unique(places % len(data.splits[split])))  # the views of an example count once
+    text = "share half of their runs with a training example"
+    yield data.share("similar sequences", found, text, MAX_SIMILAR)
 
 
-def _sequence(examples: SequenceDataset, place: int) -> np.ndarray:
-    """Return a sequence by its index in a profile: all first views, then all second ones."""
-    view, row = divmod(place, len(examples))
-    return examples.sequence(row, view)
-
-
-def _near_copies(splits: Splits, profiles: Profiles) -> Iterator[Finding]:
-    train = profiles["train"].summary
+def _near_copies(data: Data) -> Iterator[Finding]:
+    train = data.profiles["train"].summary
     if not len(train):
         return
     count = 0
     for split in ("val", "test"):
-        for part in np.array_split(profiles[split].summary, 20):
+        for part in np.array_split(data.profiles[split].summary, 20):
             count += int((part @ train.T > SAME).any(1).sum())
     text = f"correlate above {SAME} with a training example, in {STRETCHES} means"
-    yield _share("near copies", count, splits, text, LIKENESS)
+    yield data.share("near copies", count, text, MAX_NEAR_COPIES)
+
+
+CHECKS: tuple[Callable[[Data], Iterator[Finding]], ...] = (
+    _sizes,
+    _labels,
+    _classes,
+    _groups,
+    _windows,
+    _values,
+    _copies,
+    _similar,
+    _near_copies,
+)
+NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
 def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
@@ -333,20 +330,6 @@ def advice(labelled: int, unlabelled: int, scores: Mapping[str, float]) -> str:
     return f"begin with {method} ({score:.3f}), then compare SPT with matched scratch: {room}"
 
 
-def _share(what: str, count: int, splits: Splits, text: str, most: float) -> Finding:
-    """Report the number of val and test examples with a fault: "wrong" if their share exceeds ``most``."""
-    total = len(splits["val"]) + len(splits["test"])
-    if not count:
-        return Finding(what, "fine", f"none of {total:,} in val and test {text}")
-    level: Level = "wrong" if count > most * total else "note"
-    return Finding(what, level, f"{count:,} of {total:,} in val and test {text}")
-
-
-def profile_splits(name: str, splits: dict[Split, SequenceDataset]) -> dict[Split, Profile]:
-    """Profile every sequence of every split."""
-    return {split: _profile(f"{name}: {split} sequences", splits[split]) for split in SPLITS}
-
-
 def _profile(what: str, examples: SequenceDataset) -> Profile:
     columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
     moments: list[np.ndarray] = []
@@ -368,8 +351,11 @@ def _profile(what: str, examples: SequenceDataset) -> Profile:
         done += len(sequences)
         report_progress(what, done, examples.starts.numel())
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    hashes = np.zeros(len(examples), dtype=np.uint64)
+    for view in joined["whole"].reshape(examples.views, -1):
+        hashes = hashes * STEP + view
     summary = np.stack(summaries) if summaries else np.zeros((0, STRETCHES))
-    return Profile(examples.views, moments=np.sum(moments, axis=0), summary=summary, **joined)
+    return Profile(examples=hashes, moments=np.sum(moments, axis=0), summary=summary, **joined)
 
 
 def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:

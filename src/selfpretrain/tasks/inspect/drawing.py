@@ -1,57 +1,30 @@
-"""Drawing of previews of a task's data, as a figure or as text in the terminal.
+"""Drawing of previews of a task's data as text in the terminal; ``examples/draw_data.py`` draws a figure.
 
-A preview shows some sequences of a split, then labels and lengths of all splits. In a figure, square
-sequences of grey or coloured pixels are drawn as images, few channels as waves, many channels as a heat map,
-tokens as text. Colours and fonts are those of the report figures. In the terminal, the same contents are
-text.
+A preview shows some sequences of a split, then labels and lengths of all splits. Square sequences of grey or
+coloured pixels are drawn as images, channels as bars, tokens as text.
 """
 
 import math
 import textwrap
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import SpecError
-from ...report.figures.style import COLOURS, SETTINGS
-
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
     from rich.console import RenderableType
 
-WIDTH = 7.2
-"""Width of the figure, in inches."""
-HISTOGRAMS = 2.4
-"""Height of the histograms, in inches."""
-LETTERS = 100
-"""Characters per line of text."""
-LINES = 5
-"""Maximum lines per text."""
-LEVELS = 256
+WIDTH = 76  # characters per line
+MAX_LINES = 3  # maximum lines per text
+MAX_SIDE = 32  # maximum pixels per side of an image
+MAX_LEVELS = 256
 """Maximum levels of a pixel; finer values are not drawn as an image, even if their number is a square."""
-CHANNELS = 6
-"""Maximum channels to draw as waves."""
-POINTS = 1000
-"""Segments of a long wave; each is drawn as its minimum and maximum."""
-CLASSES = 40
-"""Maximum classes with a bar; the most frequent ones are shown."""
-BINS = 30
-"""Maximum bins of a histogram."""
+MAX_CHANNELS = 6  # maximum channels to draw
+MAX_CLASSES = 12  # maximum classes to list; the most frequent ones are shown
+MAX_BINS = 30  # maximum bins of a histogram
 GREYS = " .:-=+*#%@"
 BARS = "▁▂▃▄▅▆▇█"
-TERMINAL_WIDTH = 76
-"""Characters per line."""
-SIDE = 32
-"""Maximum pixels per side of an image."""
-TERMINAL_LINES = 3
-"""Maximum lines per text."""
-LISTED_CLASSES = 12
-"""Maximum classes to list; the most frequent ones are shown."""
 
 
 @dataclass(frozen=True)
@@ -78,15 +51,13 @@ class Preview:
 
     @property
     def kind(self) -> str:
-        """Kind of drawing: text, image, wave or map."""
+        """Kind of drawing: text, image or wave."""
         sequences = [shown.sequence for shown in self.shown]
         if sequences[0].ndim == 1:
             return "text"
-        channels = sequences[0].shape[1]
         square = all(math.isqrt(len(s)) ** 2 == len(s) > 1 for s in sequences)
-        if square and channels in (1, 3) and self.levels is not None and self.levels <= LEVELS:
-            return "image"
-        return "wave" if channels <= CHANNELS else "map"
+        few_levels = self.levels is not None and self.levels <= MAX_LEVELS
+        return "image" if square and few_levels and sequences[0].shape[1] in (1, 3) else "wave"
 
     @property
     def one_length(self) -> bool:
@@ -117,170 +88,14 @@ class Preview:
         return "".join(c if c.isprintable() else " " if c.isspace() else "·" for c in text)
 
 
-def save_figure(view: Preview, path: Path) -> None:
-    """Draw the preview into a PNG or SVG file, depending on the suffix.
-
-    Raises:
-        SpecError: if the name ends in neither .png nor .svg, or the file cannot be written.
-    """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    if path.suffix not in (".png", ".svg"):
-        raise SpecError(f"{path} ends in neither .png nor .svg; give the picture such a name")
-    height = HEIGHTS[view.kind](view) + 0.4
-    settings = {**SETTINGS, "svg.hashsalt": view.title, "text.parse_math": False}  # names may contain "$"
-    with rc_context(settings), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # letters that the font lacks are drawn as boxes
-        figure = Figure(figsize=(WIDTH, height + HISTOGRAMS), layout="constrained")
-        upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, HISTOGRAMS)).ravel()
-        upper.suptitle(view.title, x=0.01, ha="left", fontsize=10, fontweight="bold")
-        DRAWN[view.kind](upper, view)
-        if view.one_length:
-            _labels(lower.subplots(), view)
-        else:
-            labels, lengths = lower.subplots(1, 2, width_ratios=(3, 2))
-            _labels(labels, view)
-            _histogram(lengths, view.lengths)
-            lengths.set_xlabel("length")
-        _lay_out(figure)
-        try:
-            figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-        except OSError as error:
-            raise SpecError(f"{path} cannot be written ({error.strerror}); name another file") from error
-
-
-def _lay_out(figure: "Figure") -> None:
-    """Fix the positions of all axes, rounded so that the file is reproducible."""
-    # The last digits that the layout solver finds for many panels differ between runs.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        left, bottom, width, height = axes.get_position().bounds
-        axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
-
-
-def _columns(view: Preview) -> int:
-    return min(len(view.shown), 6)
-
-
-def _rows(view: Preview) -> int:
-    return -(-len(view.shown) // _columns(view))
-
-
-def _images(figure: "SubFigure", view: Preview) -> None:
-    panels = figure.subplots(_rows(view), _columns(view), squeeze=False).ravel()
-    for axes in panels:
-        axes.set_axis_off()
-    for axes, shown in zip(panels[: len(view.shown)], view.shown, strict=True):
-        axes.imshow(view.image(shown.sequence), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_title(shown.caption, fontsize=8)
-
-
-def _waves(figure: "SubFigure", view: Preview) -> None:
-    """Draw one line per channel, each scaled to its minimum and maximum."""
-    panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
-    for axes, shown in zip(panels, view.shown, strict=True):
-        for channel, values in enumerate(shown.sequence.T):
-            x, y = envelope(values.astype(np.float64), POINTS)
-            low = y.min()
-            span = y.max() - low
-            level = (y - low) / (span if span > 0 else 1.0) - 1.1 * channel
-            axes.plot(x, level, color=COLOURS[channel], linewidth=0.7)
-        axes.set_title(shown.caption, loc="left", fontsize=8)
-        axes.set_yticks([])
-        axes.spines["left"].set_visible(False)
-        axes.margins(x=0)
-
-
-def _maps(figure: "SubFigure", view: Preview) -> None:
-    panels = figure.subplots(len(view.shown), 1, squeeze=False, sharex=True).ravel()
-    for axes, shown in zip(panels, view.shown, strict=True):
-        axes.imshow(shown.sequence.T, aspect="auto", origin="lower", cmap="cividis", interpolation="nearest")
-        axes.set_title(shown.caption, loc="left", fontsize=8)
-        axes.set_ylabel("channel")
-
-
-def _texts(figure: "SubFigure", view: Preview) -> None:
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.set_ylim(_lines(view), 0)
-    line = 0.0
-    for shown in view.shown:
-        axes.text(0, line, shown.caption, fontsize=8, fontweight="bold", va="top")
-        text = wrap(view.text(shown.sequence))
-        axes.text(0, line + 1, "\n".join(text), fontsize=7.5, family="monospace", va="top", linespacing=1.25)
-        line += len(text) + 1.8
-
-
-def _lines(view: Preview) -> float:
-    return sum(len(wrap(view.text(shown.sequence))) + 1.8 for shown in view.shown)
-
-
-def wrap(text: str, letters: int = LETTERS, lines: int = LINES) -> list[str]:
-    """Return the first lines of a text."""
-    return textwrap.wrap(text, letters, max_lines=lines, placeholder=" …", drop_whitespace=False) or [""]
-
-
-def envelope(values: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions and values of a shortened wave: minimum and maximum of each of ``points`` segments."""
-    if len(values) <= 2 * points:
-        return np.arange(len(values)), values
-    edges = np.linspace(0, len(values), points + 1).astype(int)
-    low = np.minimum.reduceat(values, edges[:-1])
-    high = np.maximum.reduceat(values, edges[:-1])
-    return np.repeat(edges[:-1], 2), np.stack([low, high], axis=1).ravel()
-
-
 def bins(values: np.ndarray) -> np.ndarray:
-    """Return the edges of at most 30 bins; for integers, bins hold equally many values."""
+    """Return the edges of at most ``MAX_BINS`` bins; for integers, bins hold equally many values."""
     low = float(values.min())
     high = float(values.max())
     if values.dtype.kind == "f":
-        return np.linspace(low, high if high > low else low + 1, BINS + 1)
-    step = -(-(high - low + 1) // BINS)
+        return np.linspace(low, high if high > low else low + 1, MAX_BINS + 1)
+    step = -(-(high - low + 1) // MAX_BINS)
     return np.arange(low - 0.5, high + step, step)
-
-
-def _labels(axes: "Axes", view: Preview) -> None:
-    if not view.names:
-        _histogram(axes, view.targets)
-        axes.set_xlabel("target")
-        axes.legend()
-        return
-    names, shares = view.class_shares(CLASSES)
-    for place, (split, share) in enumerate(shares.items()):
-        axes.bar(np.arange(len(names)) + 0.27 * (place - 1), share, 0.25, color=COLOURS[place], label=split)
-    slanted = sum(map(len, names)) > 40
-    axes.set_xticks(
-        range(len(names)),
-        names,
-        rotation=60 if slanted else 0,
-        fontsize=8,
-        ha="right" if slanted else "center",
-    )
-    axes.set_ylabel("% of a split")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.2), ncols=3)
-
-
-def _histogram(axes: "Axes", values: Mapping[str, np.ndarray]) -> None:
-    edges = bins(np.concatenate(list(values.values())))
-    for place, (split, of_split) in enumerate(values.items()):
-        counts = np.histogram(of_split, edges)[0]
-        axes.stairs(
-            100 * counts / max(len(of_split), 1), edges, color=COLOURS[place], label=split, linewidth=1.3
-        )
-    axes.set_ylabel("% of a split")
-
-
-DRAWN = {"image": _images, "wave": _waves, "map": _maps, "text": _texts}
-HEIGHTS = {
-    "image": lambda view: 1.1 * _rows(view) * 6 / _columns(view),
-    "wave": lambda view: (0.35 + 0.35 * view.shown[0].sequence.shape[1]) * len(view.shown),
-    "map": lambda view: 1.4 * len(view.shown),
-    "text": lambda view: 0.15 * _lines(view),
-}
-"""Height of the sequences by kind of drawing, in inches."""
 
 
 def render_text(view: Preview) -> "RenderableType":
@@ -290,35 +105,39 @@ def render_text(view: Preview) -> "RenderableType":
     from rich.text import Text
 
     drawn = [
-        Text("\n".join(["", shown.caption, *TERMINAL_DRAWN[view.kind](view, shown.sequence)]), no_wrap=True)
+        Text("\n".join(["", shown.caption, *_lines(view, shown.sequence)]), no_wrap=True)
         for shown in view.shown
     ]
     side_by_side = [Columns(drawn, padding=(0, 3))] if view.kind == "image" else drawn
-    below = [Text(line) for line in ["", *_label_lines(view), *_length_lines(view)]]
+    lengths = [] if view.one_length else _histogram_lines("lengths", view.lengths)
+    below = [Text(line) for line in ["", *_label_lines(view), *lengths]]
     return Group(Text(view.title, style="bold"), *side_by_side, *below)
+
+
+def _lines(view: Preview, sequence: np.ndarray) -> list[str]:
+    """Return the lines of one sequence."""
+    if view.kind == "image":
+        return _image_lines(view, sequence)
+    if view.kind == "wave":
+        return [_sparkline(channel.astype(np.float64)) for channel in sequence.T[:MAX_CHANNELS]]
+    text = view.text(sequence[: WIDTH * MAX_LINES])
+    lines = textwrap.wrap(text, WIDTH, max_lines=MAX_LINES, placeholder=" …", drop_whitespace=False)
+    return lines or [""]
 
 
 def _image_lines(view: Preview, values: np.ndarray) -> list[str]:
     """Draw an image with two characters per pixel, since characters are twice as high as wide."""
     grey = view.image(values)
     grey = grey.mean(-1) if grey.ndim == 3 else grey
-    step = -(-len(grey) // SIDE)
+    step = -(-len(grey) // MAX_SIDE)
     side = len(grey) // step * step
     small = grey[:side, :side].reshape(side // step, step, side // step, step).mean((1, 3))
     return ["".join(2 * GREYS[k] for k in row) for row in _levels(small, len(GREYS))]
 
 
-def _wave_lines(view: Preview, values: np.ndarray) -> list[str]:
-    return [_sparkline(channel.astype(np.float64)) for channel in values.T[:CHANNELS]]
-
-
-def _text_lines(view: Preview, tokens: np.ndarray) -> list[str]:
-    return wrap(view.text(tokens[: TERMINAL_WIDTH * TERMINAL_LINES]), TERMINAL_WIDTH, TERMINAL_LINES)
-
-
 def _sparkline(values: np.ndarray) -> str:
     """Return a wave as bars, each the maximum of a segment: the mean of a sound is about zero."""
-    edges = np.unique(np.linspace(0, len(values), TERMINAL_WIDTH + 1).astype(int))
+    edges = np.unique(np.linspace(0, len(values), WIDTH + 1).astype(int))
     peaks = np.maximum.reduceat(values, edges[:-1])
     span = peaks.max() - peaks.min()
     return _bars((peaks - peaks.min()) / (span if span > 0 else 1.0))
@@ -336,7 +155,7 @@ def _levels(shares: np.ndarray, number: int) -> np.ndarray:
 def _label_lines(view: Preview) -> list[str]:
     if not view.names:
         return _histogram_lines("targets", view.targets)
-    names, shares = view.class_shares(LISTED_CLASSES)
+    names, shares = view.class_shares(MAX_CLASSES)
     head = "labels in %"
     width = max(map(len, [head, *view.names]))
     lines = [head.ljust(width) + "".join(f"{split:>8}" for split in shares)]
@@ -344,10 +163,6 @@ def _label_lines(view: Preview) -> list[str]:
         lines.append(name.ljust(width) + "".join(f"{share:8.1f}" for share in row))
     rest = len(view.names) - len(names)
     return lines + ([f"and {rest} rarer classes"] if rest else [])
-
-
-def _length_lines(view: Preview) -> list[str]:
-    return [] if view.one_length else _histogram_lines("lengths", view.lengths)
 
 
 def _histogram_lines(what: str, values: Mapping[str, np.ndarray]) -> list[str]:
@@ -359,6 +174,3 @@ def _histogram_lines(what: str, values: Mapping[str, np.ndarray]) -> list[str]:
         bars = zip(_bars(counts / max(counts.max(), 1)), counts, strict=True)
         lines.append(f"{split:<6}" + "".join(bar if count else " " for bar, count in bars))
     return lines
-
-
-TERMINAL_DRAWN = {"image": _image_lines, "wave": _wave_lines, "map": _wave_lines, "text": _text_lines}

@@ -1,4 +1,4 @@
-"""Summaries and previews of a task's data, for ``spt data list`` and ``spt data show``."""
+"""Summaries and previews of a task's data, for ``selfpretrain data list`` and ``selfpretrain data show``."""
 
 import re
 from collections.abc import Iterator
@@ -16,10 +16,9 @@ from ...registry import find, name_of, names
 from ..base import Task
 from ..common.stored import Prepared
 from ..imported import Imported
-from .drawing import LEVELS, Preview, PreviewItem
+from .drawing import MAX_LEVELS, Preview, PreviewItem
 
-UNKNOWN = "\N{EN DASH}"
-"""Placeholder for facts that are unknown until the data exist."""
+UNKNOWN = "\N{EN DASH}"  # placeholder for facts that are unknown until the data exist
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         lengths={split: e.longest.numpy() for split, e in splits.items()},
         names=() if isinstance(form.target, Reals) else tuple(map(printable, form.target.names)),
         symbols=task.symbols() if values is None else None,
-        levels=LEVELS if drawn else values.levels if values else None,
+        levels=MAX_LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
         high=values.high if values else 1.0,
     )

@@ -21,7 +21,7 @@ from ...system.time_limit import check_time
 
 ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
-MOST_DIRECTIONS = 100
+MAX_DIRECTIONS = 100
 """Most directions in which features vary."""
 MANY = 1_000_000
 """Most values of sequences whose positions' features are in memory at a time."""
@@ -38,7 +38,7 @@ AROUND = 4
 """Neighbours on either side of a position."""
 WIDE = 12
 """Neighbours on either side of a position, for trees."""
-MOST_NEIGHBOURS = 200
+MAX_NEIGHBOURS = 200
 """Most numbers of all of them: with several channels there are fewer."""
 CLOCKS = (2, 3, 4, 6, 8, 12, 16)
 """Periods in which positions are counted."""
@@ -167,7 +167,7 @@ class SingularDirections(Features):
         """Find the directions."""
         self.inner.fit(examples)
         x = self.inner.transform(examples)
-        most = min(MOST_DIRECTIONS, *(size - 1 for size in x.shape))
+        most = min(MAX_DIRECTIONS, *(size - 1 for size in x.shape))
         self.components = TruncatedSVD(most, random_state=0).fit(x).components_
 
     def transform(self, examples: SequenceDataset) -> Matrix:
@@ -328,7 +328,7 @@ class Rhythm(NumbersOfValues):
         """Return (positions, features); -1 stands beyond the ends of a sequence."""
         lengths = examples.lengths[0].numpy()
         channels = int(np.prod(examples.sequence(0).shape[1:]))
-        around = max(1, min(WIDE, (MOST_NEIGHBOURS // channels - 1) // 2))
+        around = max(1, min(WIDE, (MAX_NEIGHBOURS // channels - 1) // 2))
         place = np.concatenate([np.arange(length) for length in lengths])
         left = np.repeat(lengths, lengths) - place
         clocks = [place % clock for clock in CLOCKS]

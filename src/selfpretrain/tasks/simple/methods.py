@@ -23,7 +23,7 @@ from ...data.dataset import SequenceDataset
 from ...data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target, Tokens, Values
 from .cohesion import CohesionNumbers, CohesionWindows
 from .features import (
-    MOST_DIRECTIONS,
+    MAX_DIRECTIONS,
     Features,
     FlatValues,
     HandMade,
@@ -51,7 +51,7 @@ from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
 POSITIONS = 50_000
 """Most positions to fit on, for classes of positions."""
-MOST_BOOSTED = 20_000
+MAX_BOOSTED = 20_000
 """Most rows times outputs of boosted trees: some seconds per fit."""
 
 Fitted = LinearModel | BoostedTrees | UnsavedModel
@@ -63,8 +63,8 @@ LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
 """The same on n-grams, whose TF-IDF weights are small."""
 LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
 """The same on positions, which are many."""
-DIRECTIONS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC))
-DIRECTIONS_NGRAMS = tuple(product((10, MOST_DIRECTIONS), LOGISTIC_NGRAMS))
+DIRECTIONS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC))
+DIRECTIONS_NGRAMS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC_NGRAMS))
 """The same on the first directions, with their number."""
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 """Grid of regularisation strengths of ridge regression."""
@@ -76,7 +76,7 @@ PIXELS = 4096
 """Most values per example to use all of them; longer examples are summarised."""
 ONE_HOT = 20_000
 """Most positions times tokens of symbols at their places, for a baseline."""
-MOST_HISTOGRAMS = 50_000
+MAX_HISTOGRAMS = 50_000
 """Most examples times classes of gradient boosting on histograms of statistics of values."""
 WIDEST = 1_000
 """Most dense features for self-training, which fits a model some ten times."""
@@ -152,7 +152,7 @@ class Method:
         y, weights = targets_and_weights(form, examples)
         if isinstance(form.target, PositionClasses):
             known = np.flatnonzero(y >= 0)
-            most = MOST_BOOSTED // form.target.outputs if self.boosted else POSITIONS
+            most = MAX_BOOSTED // form.target.outputs if self.boosted else POSITIONS
             known = np.sort(np.random.RandomState(0).permutation(known)[:most])
             x = x[known]
             y = y[known]
@@ -239,8 +239,8 @@ def simple_methods(
     one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= ONE_HOT
     kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
     outputs = labelled * form.target.outputs
-    few = outputs <= MOST_BOOSTED
-    histograms = statistics is not None or (values and outputs <= MOST_HISTOGRAMS)
+    few = outputs <= MAX_BOOSTED
+    histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
     self_trained = with_unlabelled and (not flat or numbers <= WIDEST)

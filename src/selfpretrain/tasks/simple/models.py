@@ -24,15 +24,15 @@ NEVER = -30.0
 """Logit of a class that no training example has."""
 ITERATIONS = 200
 """Most iterations of logistic regression."""
-MOST_TREES = 200
-LEAST_TREES = 50
+MAX_TREES = 200
+MIN_TREES = 50
 """Trees per output: as many as there may be in all, within these bounds."""
 ALL_TREES = 1000
 RATE = 0.1
 """Factor of every tree's answer."""
 SHARE = 0.5
 """Share of the examples that each tree is fitted to."""
-LEAST_WEIGHT = 0.001
+MIN_WEIGHT = 0.001
 """Least share of all weight in a leaf, if weights are unequal: else leaves of nearly none have their say."""
 NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
 
@@ -193,10 +193,10 @@ def fit_boosted(
 
     Source: Friedman (2002), Stochastic gradient boosting.
     """
-    trees = max(LEAST_TREES, min(MOST_TREES, ALL_TREES // target.outputs))
+    trees = max(MIN_TREES, min(MAX_TREES, ALL_TREES // target.outputs))
     shared = {"n_estimators": trees, "learning_rate": RATE, "subsample": SHARE, "max_features": "sqrt"}
     shared |= {"max_depth": depth, "init": "zero", "random_state": 0}
-    shared["min_weight_fraction_leaf"] = LEAST_WEIGHT if np.ptp(weights) > 0 else 0.0
+    shared["min_weight_fraction_leaf"] = MIN_WEIGHT if np.ptp(weights) > 0 else 0.0
     if isinstance(target, Reals):
         numbers = (y - target.centre) / target.spread
         model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, _ask_time)

@@ -22,7 +22,7 @@ BEGINNING = 4
 """Length of the longest beginning, its sign included."""
 AROUND = 4
 """Neighbours on either side of a position."""
-MOST_FEATURES = 200_000
+MAX_FEATURES = 200_000
 """Most features of symbols; the most frequent ones are kept."""
 CHUNK = 1_000_000
 """Positions that are encoded at a time."""
@@ -50,7 +50,7 @@ class SymbolFeatures(Features):
         return len(lengths)
 
     def fit(self, examples: SequenceDataset) -> None:
-        """Collect the features of the examples, at most ``MOST_FEATURES``."""
+        """Collect the features of the examples, at most ``MAX_FEATURES``."""
         number = 0
         parts = []
         for flat, lengths in _chunks(examples):
@@ -62,9 +62,9 @@ class SymbolFeatures(Features):
         self.codes, place = np.unique(codes, return_inverse=True)
         times = np.bincount(place, times)
         rows = np.bincount(place, rows)
-        if len(times) > MOST_FEATURES:
+        if len(times) > MAX_FEATURES:
             # Those as frequent as the first that is left out are left out, too: nothing ranks them.
-            least = min(np.sort(times)[-MOST_FEATURES] + 1, times.max())
+            least = min(np.sort(times)[-MAX_FEATURES] + 1, times.max())
             self.codes = self.codes[times >= least]
             rows = rows[times >= least]
         self.idf = np.log((1 + number) / (1 + rows)) + 1

@@ -1,0 +1,161 @@
+"""Safe and atomic extraction of archives: tar (plain, gzip, bzip2, xz) or zip.
+
+pooch, which downloads them, extracts into the final place, keeps links and, before Python 3.12, paths that
+lead outside, and knows no limit on size. Refused here are paths that lead outside, links, devices, passwords,
+and archive bombs (small files with huge contents).
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, TypeVar
+
+from ..errors import DataError
+from ..system.events import report_progress
+from . import paths
+
+# Limits that no honest archive exceeds.
+MAX_UNPACKED = 1 << 40  # bytes
+MAX_RATIO = 200  # unpacked bytes per packed byte ...
+SMALL = 1 << 24  # ... of archives that unpack to more than this
+MAX_MEMBERS = 10_000_000  # files and folders
+MAX_HEADER = 1 << 20  # bytes of one tar header: name, times, owner
+
+COMPRESSED: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
+"""First bytes of a compressed tar archive, and the function that opens it."""
+DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    ValueError,
+    RuntimeError,
+)
+Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
+
+
+def extract(archive: Path, folder: Path) -> None:
+    """Extract an archive as the folder ``folder``.
+
+    If the archive holds nothing but one folder with the name of ``folder``, that folder becomes ``folder``.
+
+    Raises:
+        DataError: if it is no archive, damaged or unsafe; nothing is left behind.
+    """
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with paths.explain_errors(folder):
+            part.mkdir(parents=True)
+            with archive.open("rb") as file:
+                _extract_file(file, part)
+            inner = part / folder.name
+            alone = inner.is_dir() and len(list(part.iterdir())) == 1
+            os.replace(inner if alone else part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _extract_file(file: IO[bytes], part: Path) -> None:
+    try:
+        extract_members = _extract_zip if file.read(2) == b"PK" else _extract_tar
+        extract_members(file, part)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
+            raise  # a refused archive, or an error of the operating system such as a full disk
+        complaint = " ".join(str(error).split())
+        raise DataError(
+            f"{file.name} is damaged, or no tar or zip archive ({complaint}); move it away and get it again"
+        ) from error
+
+
+def _extract_zip(file: IO[bytes], part: Path) -> None:
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        file.seek(-12 - len(archive.comment), os.SEEK_END)
+        number = int.from_bytes(file.read(2), "little")  # 65,535: does not fit here (zip64)
+        if number not in (len(members), 0xFFFF):
+            raise zipfile.BadZipFile(f"{number} files are listed, {len(members)} are there")
+        described = (
+            (member, member.filename, member.file_size, member.external_attr >> 28 in (0, 4, 8))
+            for member in members  # file types of Unix: 4 is a folder, 8 a file
+        )
+        for member in _checked(file, part, described):
+            archive.extract(member, part)
+
+
+def _extract_tar(file: IO[bytes], part: Path) -> None:
+    file.seek(0)
+    start = file.read(6)
+    file.seek(0)
+    opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
+    plain = _LimitedReader(opener(file) if opener else file)
+    with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
+        described = (
+            (member, member.name, member.size, (member.isdir() or member.isreg()) and not member.issparse())
+            for member in archive
+        )
+        for member in _checked(file, part, described):
+            archive.extract(member, part, filter="data")
+    tail = plain.last + plain.read(MAX_HEADER)  # read to the end, where a compressed file has its checksum
+    if not tail or tail.strip(b"\0"):
+        raise tarfile.ReadError("its end is missing")
+
+
+def _checked(
+    file: IO[bytes], folder: Path, members: Iterable[tuple[Member, str, int, bool]]
+) -> Iterator[Member]:
+    """Yield the members of an archive as long as it is not to be refused.
+
+    Args:
+        members: each with its name, its size, and whether it is a file or a folder.
+    """
+    packed = os.fstat(file.fileno()).st_size
+    allowed = min(MAX_UNPACKED, max(SMALL, MAX_RATIO * packed), shutil.disk_usage(folder).free)
+    total = 0
+    for count, (member, name, size, plain) in enumerate(members):
+        total += size
+        if total > allowed or count >= MAX_MEMBERS:
+            raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
+        if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
+            raise _refusal(file, f"{name!r} in it is no name for a file below its folder")
+        if not plain:
+            raise _refusal(file, f"{name!r} in it is a link or a device")
+        report_progress(f"unpacking {Path(file.name).name}", file.tell(), packed)
+        yield member
+
+
+def _refusal(file: IO[bytes], problem: str) -> DataError:
+    return DataError(f"{file.name} is not opened: {problem}; if you trust it, unpack it yourself")
+
+
+class _LimitedReader:
+    """A file that limits the size of one read: tar headers are read whole, so one can be a bomb."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.last = b""
+        self.seek = file.seek
+        self.tell = file.tell
+
+    def read(self, size: int) -> bytes:
+        """Read at most ``size`` bytes."""
+        if size > MAX_HEADER:
+            raise tarfile.ReadError("its headers are too long")
+        self.last = self.file.read(size)
+        return self.last
