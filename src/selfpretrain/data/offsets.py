@@ -90,11 +90,6 @@ def centred(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
     return flat - np.array(offsets) if flat.shape[1:] == (len(offsets),) else flat
 
 
-def restored(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
-    """Return values (T, C) to which their offsets are added again; see ``centred``."""
-    return centred(flat, tuple(-level for level in offsets))
-
-
 def blurred(flat: np.ndarray, lengths: np.ndarray) -> int:
     """Return the number of sequences whose rounding to float32 exceeds 1 % of their range in a channel.
 
