@@ -55,9 +55,6 @@ class Offsets:
         return notes
 
 
-NOTHING = Offsets()
-
-
 def offset_of(x: np.ndarray) -> float:
     """Return what to subtract from numbers (n,): their median if float32 would round them, else 0.
 

@@ -23,7 +23,7 @@ from ..training.evaluate import validation_data
 from ..training.mixer_checks import check_recipes
 from ..training.model import Network
 from ..training.recipe import Recipe, Stage, build_network, measured, training_data
-from ..training.train import Data, train
+from ..training.train import TrainingData, train
 from ..training.transfer import freeze, transfer_weights
 from .predictor import MEMORY_ERRORS
 
@@ -106,7 +106,7 @@ class Trainings:
         with show_stages(costs, stages, self.workspace.quiet, titles):
             yield
 
-    def _prepare(self, recipe: Recipe) -> tuple[Stage, Network, Data]:
+    def _prepare(self, recipe: Recipe) -> tuple[Stage, Network, TrainingData]:
         """Return the last stage of a recipe, the network that it starts from, and its data."""
         device = self.workspace.device
         examples = training_data(recipe)
@@ -124,7 +124,7 @@ class Trainings:
         if not stage.objective.reads_inputs:
             examples = examples.preload(device)
         val = validation_data(recipe).preload(device)
-        return stage, network.to(device), Data(recipe.task_of(stage).form, examples, val)
+        return stage, network.to(device), TrainingData(recipe.task_of(stage).form, examples, val)
 
     def _may_halve(self, error: StageFailed) -> bool:
         return self.halves and isinstance(error.__cause__, MEMORY_ERRORS)
