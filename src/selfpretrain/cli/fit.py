@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -73,24 +73,14 @@ def fit(
     from ..system.progress import show_progress
 
     options = ImportOptions(**dataclasses.asdict(columns))
-    settings = {
-        "model": model,
-        "mixer": mixer,
-        "objective": None if objective == "none" else objective,
-        "scale": scale,
-        "epochs": epochs,
-        "pretrain_epochs": pretrain_epochs,
-        "time_limit": None if time_limit is None else seconds_of(time_limit) / 60,
-        "n_members": members,
-        "class_weight": "balanced" if balanced else None,
-        "calibrate": calibrate,
-        "patience": "auto" if patience is None else patience,
-        "n_trials": "auto" if trials is None else trials,
-        "random_state": seed,
-        "runs": runs,
-        "device": device,
-        "verbose": not quiet,
-    }
+    settings: dict[str, Any] = {"model": model, "mixer": mixer, "scale": scale, "calibrate": calibrate}
+    settings |= {"objective": None if objective == "none" else objective}
+    settings |= {"epochs": epochs, "pretrain_epochs": pretrain_epochs, "n_members": members}
+    settings |= {"time_limit": None if time_limit is None else seconds_of(time_limit) / 60}
+    settings |= {"class_weight": "balanced" if balanced else None}
+    settings |= {"patience": "auto" if patience is None else patience}
+    settings |= {"n_trials": "auto" if trials is None else trials}
+    settings |= {"random_state": seed, "runs": runs, "device": device, "verbose": not quiet}
     given = assignments(set_, example="pooling=max")
     settings |= {name: read_value(text) for name, text in given.items()}
     with show_progress(quiet):

@@ -55,9 +55,6 @@ class Offsets:
         return notes
 
 
-NOTHING = Offsets()
-
-
 def offset_of(x: np.ndarray) -> float:
     """Return what to subtract from numbers (n,): their median if float32 would round them, else 0.
 
@@ -88,11 +85,6 @@ def offsets_of(flat: np.ndarray) -> tuple[float, ...]:
 def centred(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
     """Return values (T, C) minus their offsets, in float64; unchanged if there are none for C channels."""
     return flat - np.array(offsets) if flat.shape[1:] == (len(offsets),) else flat
-
-
-def restored(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
-    """Return values (T, C) to which their offsets are added again; see ``centred``."""
-    return centred(flat, tuple(-level for level in offsets))
 
 
 def blurred(flat: np.ndarray, lengths: np.ndarray) -> int:

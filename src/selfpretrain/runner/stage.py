@@ -30,7 +30,7 @@ from ..training.recipe import (
     stage_id,
     training_data,
 )
-from ..training.train import Checkpoint, Data, Trained, never, train
+from ..training.train import Checkpoint, Trained, TrainingData, never, train
 from ..training.transfer import TransferResult, freeze, transfer_weights
 from .archive import RESTORED
 from .plan import PlannedStage, plan_recipes, read_result
@@ -180,7 +180,7 @@ class StageRun:
         return {
             "stage": replace(last, budget=last.budget.as_steps(self.cost.steps)),
             "network": self.network,
-            "data": Data(recipe.task_of(last).form, examples, val),
+            "data": TrainingData(recipe.task_of(last).form, examples, val),
             "seed": recipe.seed,
             "number": len(recipe.stages),
             "slow": recipe.model.mixer.slow(),
