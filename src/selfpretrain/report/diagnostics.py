@@ -125,9 +125,9 @@ def gaps(analysis: Analysis) -> ReportTable:
     headings = ("task", "model", "arm", "score", "of the gap", "95 % interval", "compute")
     caption = (
         f"Share of the gap: (arm {format.MINUS} control) / (treatment {format.MINUS} control), of the means "
-        "over the seeds that all three have; 0 % is the control, 100 % the treatment. Its interval is Fieller's, "
-        "over seeds; without one the gap is not clear, and nothing can be said of its parts. Compute: FLOPs "
-        "of one run relative to the treatment."
+        "over the seeds that all three have; 0 % is the control, 100 % the treatment. Its interval is "
+        "Fieller's, over seeds; without one the gap is not clear, and nothing can be said of its parts. "
+        "Compute: FLOPs of one run relative to the treatment."
     )
     title = "How much of the gap other arms close"
     return by_task(analysis, ReportTable("gaps", title, headings, tuple(rows), caption, words=3))
