@@ -26,6 +26,7 @@ from selfpretrain.report.analysis import analyse
 from selfpretrain.report.render import markdown
 from selfpretrain.report.results import read
 from selfpretrain.runner.experiment_dir import ExperimentFolder
+from selfpretrain.runner.plan import Plan
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 
@@ -38,17 +39,17 @@ WAITS = "> These numbers are of an earlier version of the package, and wait to b
 def page(name: str, workspace: Workspace) -> Path | None:
     """The folder of a study with its page, from the results that ship; None if it waits to be measured."""
     kind = find("studies", name)
-    experiment = kind.at_scale("small", kind.kept_seeds).experiment("small")
-    folder = ExperimentFolder(experiment, workspace, SHIPPED)
+    plan = Plan.of(kind.at_scale("small", kind.kept_seeds).experiment("small"))
+    folder = ExperimentFolder(plan, workspace, SHIPPED)
     kept = folder.kept_stages
     planned = folder.stages().keys()
     if not kept >= planned:
         if not kept <= planned:
             return None
         # Apart from the others: the page says what these results hold, not what the studies before it kept.
-        folder = ExperimentFolder(experiment, replace(workspace, runs=workspace.runs / name), SHIPPED)
+        folder = ExperimentFolder(plan, replace(workspace, runs=workspace.runs / name), SHIPPED)
     folder.restore()
-    folder.plan()
+    folder.write_plan()
     folder.finish()
     return folder.path
 
