@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..data.dataloader import BatchSampler
-from ..errors import SelfPretrainError, StageFailed, first_line
+from ..errors import StageFailed
 from ..registry import name_of
 from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
@@ -55,7 +55,7 @@ class Trainings:
         try:
             with self._display(missing, sum(len(recipe.stages) for recipe in recipes)):
                 for number, recipe in enumerate(missing):
-                    with _as_stage_failure(recipe):
+                    with cost.as_stage_failure(recipe):
                         emit(Event("start", str(number)))
                         stage, network, data = self._prepare(recipe)
                         trained = train(
@@ -161,19 +161,6 @@ class StoredTrainings(Trainings):
 def _log(name: str, kind: str, progress: float, numbers: dict[str, Any]) -> None:
     """Send a line of the log of a stage to the progress display."""
     emit(Event(kind, name, progress, 1.0, numbers))
-
-
-@contextmanager
-def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
-    """Convert any unexpected exception of a training into a one-line StageFailed."""
-    try:
-        yield
-    except SelfPretrainError:
-        raise
-    except Exception as error:
-        raise StageFailed(
-            f"{_title(recipe)}: {first_line(error)} (SELFPRETRAIN_DEBUG=1 shows where)"
-        ) from error
 
 
 def steps_of(recipe: Recipe) -> int | None:
