@@ -20,10 +20,10 @@ import numpy as np
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.estimators import leaderboard
-from selfpretrain.estimators.in_memory import in_memory_task
+from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
-from selfpretrain.estimators.simple import SimpleCandidate, candidates_for
+from selfpretrain.estimators.simple import Candidate, candidates_for
 from tables import Table, put
 
 HERE = Path(__file__).resolve().parent
@@ -60,14 +60,14 @@ def data_set(kind: str, signal: str, n: int, seed: int) -> tuple[Any, np.ndarray
     return ["".join(LETTERS[row[start:]]) for row, start in zip(codes, first, strict=True)], y
 
 
-def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[SimpleCandidate], np.ndarray, Any]:
+def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Candidate], np.ndarray, Any]:
     """Return all linear methods with the answers of their settings, the true classes, and the test data."""
     estimator = SequenceClassifier(random_state=seed)
     estimator.seed_ = seed
     task = estimator._as_task(X[:n], y[:n])
     data = task.data()
     held = fold_data(data, seed)
-    methods = estimator._simple_methods(task, [*map(in_memory_task, held)])
+    methods = estimator._simple_methods(task, [*map(InMemoryTask, held)])
     found = [
         methods.candidate(method, data.whole)
         for method in candidates_for(data.form, data.whole)

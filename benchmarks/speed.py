@@ -40,7 +40,7 @@ from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.training.train import Data, train
+from selfpretrain.training.train import TrainingData, train
 from tables import Table, put, written
 
 WIDTH, POSITIONS, SIDE = 64, 4096, 1024
@@ -190,7 +190,7 @@ def loops(steps: int, rounds: int) -> Table:
 def ours(recipe: Recipe, steps: int) -> float:
     """Seconds per step of our loop."""
     examples = recipe.task.load("train")
-    data = Data(recipe.task.form, examples, examples.take(torch.arange(16)))
+    data = TrainingData(recipe.task.form, examples, examples.take(torch.arange(16)))
     network = build_network(recipe)
     start = time.perf_counter()
     train(recipe.last, network, data)

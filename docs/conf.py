@@ -69,7 +69,6 @@ def with_gallery(app: Any, page: str, source: list[str]) -> None:
     source[0] = source[0].replace("<!-- gallery -->", "\n".join(map(picture, STUDIES)))
 
 
-
 def picture(report: Path) -> str:
     """A study's first picture under its title, both leading to its page."""
     text = report.read_text(encoding="utf-8")

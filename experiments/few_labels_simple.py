@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.spec import PositionClasses, SequenceSpec
 from selfpretrain.estimators import leaderboard
-from selfpretrain.estimators.in_memory import in_memory_task
+from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import SimpleMethods, SimplePredictor, candidates_for
 from selfpretrain.tasks.simple.cohesion import CohesionNumbers, CohesionWindows
@@ -79,8 +79,8 @@ class Latent(Features):
 def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
     """Fit every suitable simple method on the task of a fitted estimator, and predict Z."""
     data = reader.task_.data()
-    held = fold_data(data, reader.random_state)  # referenced until the end: tasks find them by their digests
-    folds = [in_memory_task(each) for each in held] or [reader.task_]
+    held = fold_data(data, reader.random_state)
+    folds = [*map(InMemoryTask, held)] or [reader.task_]
     pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
     quality = partial(leaderboard.quality, reader.predictor_.output)
     everything = reader.task_.load("train")

@@ -114,6 +114,7 @@ EXAMPLES = {
     "own_backbone": ([], "weights.safetensors"),
     "hf_model": ([], "weights.safetensors"),
     "own_csv": ([], "result.json"),
+    "explain_with_captum": ([], "importance.csv"),
     "draw_data": (["digits", "--out", "runs/digits.png"], "digits.png"),
     "report": ([], "results.csv"),
 }
@@ -136,6 +137,8 @@ def cases(names: list[str]) -> list[object]:
 def test_example_runs(
     example: str, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if example == "explain_with_captum":
+        pytest.importorskip("captum", reason="captum is not installed")
     flags, left = EXAMPLES[example]
     (sandbox / f"{example}.py").write_text((ROOT / "examples" / f"{example}.py").read_text())
     monkeypatch.setattr(sys, "argv", [example, *flags])

@@ -18,6 +18,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 MAX_FILE = 600
 MAX_FUNCTION = 80
 MAX_FLOORS = 10
+MAX_TERMS = 45
 SPEAKS = ("cli", "report")  # where printing is the purpose
 READ_FILES = ("data", "tasks", "system", "training", "runner")  # which may have been made by somebody else
 READS_TEST = ("evaluate.py", "baselines.py")
@@ -200,6 +201,11 @@ def test_an_import_circle_is_found(closing: str, circle: set[str], tmp_path: Pat
     (tmp_path / "high.py").write_text("from .shelf.middle import c\nb = 1\n")
     (tmp_path / "shelf" / "middle.py").write_text(f"{closing}\nc = 1\n")
     assert set(import_circle(tmp_path)) == circle
+
+
+def test_the_glossary_is_short() -> None:
+    glossary = (PACKAGE.parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^- \*\*", glossary, re.MULTILINE)) <= MAX_TERMS
 
 
 def test_names_say_something() -> None:

@@ -50,8 +50,8 @@ class Request:
     first_seed: int = 0  # seeds are counted from this one
     only: str | None = None  # run only this ROW/COLUMN, see ``Experiment.select_cells``
     tune: bool = False  # first tune the hyperparameters of every cell on validation
-    results: Path | None = None  # folder of kept results, read and updated; None: the shipped ones, read-only
-    fresh: bool = False  # ignore kept results and train everything
+    results: Path | None = None  # folder of bundled results, read and updated; None: ours, read-only
+    fresh: bool = False  # ignore bundled results and train everything
     looks: Looks | None = None  # add seeds until the verdict is decided; the study has those of the last look
 
     def experiment(self, planner: Planner = COUNTED) -> Experiment:
@@ -72,7 +72,7 @@ class Request:
 
     @property
     def kept(self) -> Path | None:
-        """Folder of kept results; None for studies that keep none."""
+        """Folder of bundled results; None for studies that keep none."""
         return (self.results or SHIPPED) if self.study.lasting else None
 
 
@@ -125,11 +125,11 @@ def study(
     workspace: Workspace | None = None,
     fresh: bool = False,
 ) -> ExperimentResults:
-    """Run a registered study, or reuse its kept results, and write its report.
+    """Run a registered study, or reuse its bundled results, and write its report.
 
     Args:
         seeds: number of seeds; "auto", or a range such as "4..12": as many as the verdict needs.
-        fresh: ignore kept results and train everything.
+        fresh: ignore bundled results and train everything.
 
     Raises:
         SpecError: if there is no such study, or no recipe at that scale.
@@ -149,7 +149,7 @@ def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
 def find_study(name: str, scale: Scale, seeds: int, workspace: Workspace) -> Study:
     """Return a registered study, with the default precision of the stages' device at paper scale.
 
-    The kept results of smaller scales are in single precision, so these scales keep it on every device.
+    The bundled results of smaller scales are in single precision, so these scales keep it on every device.
     """
     found: Study = find("studies", name).at_scale(scale, seeds)
     return found.with_precision(default_precision(workspace.stage_device)) if scale == "paper" else found

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from .errors import SpecError, UnknownName, nearest
 
-BESIDE = ("is", "format")
+NOT_FIELDS = ("is", "format")
 """Keys of a JSON description that are not fields: the class, and the format of its file."""
 
 CODE = ("is", "factory")
@@ -44,9 +44,9 @@ def spec(kind: type[S]) -> type[S]:
 
 
 def added(default: Any) -> Any:
-    """Return a field of a spec with this default, at which ``to_dict`` leaves it out.
+    """Return a field of a spec that ``to_dict`` leaves out while it has this default.
 
-    For fields that are younger than kept results: recipes that do not set them keep their fingerprints.
+    For fields that are younger than bundled results: recipes that do not set them keep their fingerprints.
     """
     return dataclasses.field(default=default, metadata={"added": True})
 
@@ -139,11 +139,12 @@ def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
         return tuple(from_dict(x, trusted) for x in plain)
     if not isinstance(plain, dict) or "is" not in plain:
         return plain
-    kind = _kind(str(plain["is"]), trusted)
+    kind = _import_spec(str(plain["is"]), trusted)
     for key in set(CODE) & plain.keys():
         demand_trust(str(plain[key]), trusted)
     try:
-        return kind(**{key: from_dict(value, trusted) for key, value in plain.items() if key not in BESIDE})
+        fields = {key: value for key, value in plain.items() if key not in NOT_FIELDS}
+        return kind(**{key: from_dict(value, trusted) for key, value in fields.items()})
     except pydantic.ValidationError as error:
         raise SpecError(f"{kind.__name__}: {explain(error)}") from error
     except TypeError as error:
@@ -161,7 +162,7 @@ def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
         raise SpecError(f"{name} comes from outside; add --trust {root} if you know and trust that package")
 
 
-def _kind(name: str, trusted: tuple[str, ...]) -> type:
+def _import_spec(name: str, trusted: tuple[str, ...]) -> type:
     module, _, attribute = name.partition(":")
     demand_trust(module, trusted)
     try:

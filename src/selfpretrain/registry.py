@@ -143,7 +143,8 @@ def _find_outside(shelf: str, name: str) -> Any:
     kind = SHELVES[shelf].capitalize()
     base = getattr(importlib.import_module(f"{module_of(shelf)}.base"), kind)
     if not callable(found) or (isinstance(found, type) and not issubclass(found, base)):
-        raise SpecError(f"{name} is no {SHELVES[shelf]}: name a class that extends {base.__module__}.{kind}")
+        what = ("an " if kind[0] in "AEIO" else "a ") + SHELVES[shelf]
+        raise SpecError(f"{name} is not {what}: name a class that extends {base.__module__}.{kind}")
     return found
 
 

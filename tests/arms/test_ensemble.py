@@ -21,7 +21,7 @@ from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
-from selfpretrain.training.train import Data
+from selfpretrain.training.train import TrainingData
 from selfpretrain.training.train import train as train_network
 
 TASK = toys.Majority()
@@ -77,7 +77,7 @@ def train(recipe, network):
     for each in network.networks():
         each.embed.mask_token.requires_grad_(False)
     stage = replace(recipe.last, select="last")
-    train_network(replace(stage, budget=Budget(steps=5)), network, Data(TASK.form, data, data))
+    train_network(replace(stage, budget=Budget(steps=5)), network, TrainingData(TASK.form, data, data))
 
 
 def test_scores_are_those_of_the_one_answer():

@@ -99,9 +99,12 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--mixers", "nobody.knows:Mixer"], "cannot import"),
         (["compare", "--mixers", "./mylab/nets.py:Mixer"], "name the module, mylab.nets:Mixer"),
         (["compare", "--mixers", "attention,"], "no mixer is named; there are"),
-        (["compare", "--task", "toys:Careless"], "toys:Careless is no task: name a class that extends"),
-        (["compare", "--task", "toys:os"], "toys:os is no task: name a class that extends"),
-        (["study", "toys:Majority"], "toys:Majority is no study: name a class that extends"),
+        (
+            ["compare", "--task", "toys:Careless"],
+            "toys:Careless is not a task: name a class that extends",
+        ),
+        (["compare", "--task", "toys:os"], "toys:os is not a task: name a class that extends"),
+        (["study", "toys:Majority"], "toys:Majority is not a study: name a class that extends"),
         (["compare", "--dry-run", "--executor", "serail"], "did you mean 'serial'"),
         (["compare", "--dry-run", "--track", "jsnl"], "did you mean 'jsonl'"),
         (["compare", "--measure"], "add --dry-run"),
@@ -179,7 +182,7 @@ def test_ctrl_c_is_answered_with_how_to_go_on(cli, monkeypatch):
     assert cli("fit", "digits", "-o", "m") == (
         130,
         "",
-        "stopped at once; to go on: selfpretrain fit digits -o m",
+        "stopped at once; to resume: selfpretrain fit digits -o m",
     )
 
 

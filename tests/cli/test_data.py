@@ -107,7 +107,7 @@ def test_check_says_what_it_found(cli, monkeypatch):
         (["import", "nothing.csv"], "there is no"),
         (["import", "t.csv", "--kind", "txt"], "'txt'"),
         (["import", "t.csv", "--window", "0"], "--window"),
-        (["import", "t.csv", "--name", "Mine!"], "is no name for data"),
+        (["import", "t.csv", "--name", "Mine!"], "cannot be a name of data"),
         (["import", "t.csv", "--name", "digits"], "already"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -93,7 +93,7 @@ MISTAKES = [
     ("t.csv", table(), {"group": "patient"}, "no column 'patient'"),
     ("t.csv", table(), {"sequence": "txt"}, "did you mean 'text'"),
     ("t.csv", table(), {"sequence": "x*"}, r"no column matches 'x\*'"),
-    ("t.csv", table(), {"target": "reals"}, "line 2: label is 'a', which is no finite number"),
+    ("t.csv", table(), {"target": "reals"}, "line 2: label is 'a', which is not a finite number"),
     ("t.csv", table(), {"encoding": "klingon"}, "klingon"),
     ("t.csv", table(), {"id": "text"}, "a long table needs --id, --time and --value"),
     ("t.csv", table(), {"kind": "values", "sequence": "text"}, "line 2.*'text' holds 'text', not a number"),
@@ -103,8 +103,8 @@ MISTAKES = [
     ("t.csv", wide("1,,3,a"), {"missing": "cut"}, "line 42: column 't1' is missing"),
     ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
-    ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is no JSON"),
-    ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is no object"),
+    ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is not JSON"),
+    ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is not an object"),
     ("t.jsonl", lines('{"x": "y", "label": "a"}'), {}, "line 41: column 'x' holds 'y', other than rows bef"),
     ("t.jsonl", lines('{"x": [1, "y"], "label": "a"}'), {}, r"line 41: column 'x' holds .*y.*, other than"),
     ("t.jsonl", lines('{"x": [1, -2], "label": "a"}'), TOKENS, "line 41.*position 1 is -2, no token"),
@@ -167,7 +167,7 @@ def test_folders_that_hold_nothing_of_use(tmp_path):
         bring(tmp_path / "empty")
     with pytest.raises(DataError, match=r"a\.txt: --label x\(y\) finds nothing"):
         bring(tmp_path / "empty", label="x(y)")
-    with pytest.raises(DataError, match="no regular expression"):
+    with pytest.raises(DataError, match="not a regular expression"):
         bring(tmp_path / "empty", label="x(y")
 
 

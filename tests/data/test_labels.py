@@ -81,7 +81,7 @@ def test_real_numbers_are_told_and_names_among_them_refused(labelled):
     assert isinstance(made.form.target, Reals)
     assert "y is taken for real numbers; --target classes makes it classes" in notes(made)
     assert "taken for" not in notes(labelled(numbers, target="reals"))
-    with pytest.raises(DataError, match=r"t.csv, line 201: y is '0210', which is no .* use --target classes"):
+    with pytest.raises(DataError, match=r"t.csv, line 201: y is '0210', which is not .* --target classes"):
         labelled([*numbers, "0210"])
     assert isinstance(labelled([*numbers, "0210"], target="reals").form.target, Reals)
     assert len(labelled([*numbers, "0210"], target="classes").form.target.names) == 200

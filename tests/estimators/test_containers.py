@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from selfpretrain.errors import DataError
+from selfpretrain.estimators.in_memory import refuse_unlabelled
 from selfpretrain.estimators.models import SequenceClassifier, SequencePretrainer, SequenceRegressor
 
 N, L = 24, 9
@@ -109,13 +110,17 @@ def test_a_sequence_per_element_is_read_like_a_list_of_arrays(kind, one):
     np.testing.assert_allclose(one.predict_proba(ONE_CHANNEL[kind]()), one.predict_proba(ONE), atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def loaded(two, tmp_path_factory):
+    return SequenceClassifier.load(two.save(tmp_path_factory.mktemp("two")))
+
+
 @pytest.mark.parametrize("kind", TWO_CHANNELS)
-def test_channels_are_found_by_name_in_the_order_of_training(kind, two, tmp_path):
+def test_channels_are_found_by_name_in_the_order_of_training(kind, two, loaded):
     expected = two.predict_proba(TWO)
     assert np.abs(expected - two.predict_proba([x[:, ::-1] for x in TWO])).max() > 1e-4, "they differ"
-    np.testing.assert_allclose(two.predict_proba(TWO_CHANNELS[kind]()), expected, atol=1e-6)
-    loaded = SequenceClassifier.load(two.save(tmp_path / "model"))
-    np.testing.assert_allclose(loaded.predict_proba(TWO_CHANNELS[kind]()), expected, atol=1e-6)
+    for model in (two, loaded):
+        np.testing.assert_allclose(model.predict_proba(TWO_CHANNELS[kind]()), expected, atol=1e-6)
 
 
 def test_channels_of_other_names_are_refused(two):
@@ -221,16 +226,20 @@ LABELLED = {
 
 @pytest.mark.parametrize("kind", LABELLED)
 def test_missing_labels_of_any_kind_leave_integers_integers(kind):
-    model = SequenceClassifier(**SMALL).fit(ONE, LABELLED[kind]())
+    model = SequenceClassifier(**SMALL)
+    task = model._as_task(ONE, LABELLED[kind]())
     assert model.classes_.tolist() == [0, 1] and model.classes_.dtype.kind == "i"
-    assert model.data_facts_["labelled"] < N
+    assert int(task.data().whole.labelled.sum()) == N - 4
     with pytest.raises(DataError, match="4 labels of y are missing"):
-        model.score(ONE, LABELLED[kind]())
+        refuse_unlabelled(LABELLED[kind]())
 
 
 def test_unlabelled_sequences_may_come_from_a_generator():
-    expected = SequenceClassifier(**SMALL).fit(ONE, LABELS, X_unlabelled=ONE[:5]).task_
-    assert SequenceClassifier(**SMALL).fit(ONE, LABELS, X_unlabelled=iter(ONE[:5])).task_ == expected
+    expected, found = (
+        SequenceClassifier(**SMALL)._as_task(ONE, LABELS, X_unlabelled=each)
+        for each in (ONE[:5], iter(ONE[:5]))
+    )
+    assert found == expected
 
 
 def test_masked_targets_are_missing():

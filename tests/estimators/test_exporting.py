@@ -17,20 +17,26 @@ TOY = {"scale": "smoke"}
 
 SCRIPT = """
 import sys, warnings
+from dataclasses import replace
 import numpy as np
 import torch
 import selfpretrain
 from selfpretrain.tasks.imported import make_waves
 
 warnings.simplefilter("ignore")
+kind, mixer, objectives, path, length, pooling, signal = sys.argv[1:]
 X, y = make_waves(24, seed=0)
-kind, mixer, objective, members, path, length, pooling = sys.argv[1:]
-settings = dict(scale="smoke", mixer=mixer, objective=objective, n_members=int(members), pooling=pooling)
+if signal == "tokens":
+    X = [[i % 5, i % 3, 1] * (1 + i % 7) for i in range(24)]
+settings = dict(scale="smoke", mixer=mixer, pooling=pooling, signal=signal)
 y = [len(x) % 2 for x in X]
 if kind == "MultilabelClassifier":
     y = [["odd"] * odd + ["long"] * (len(x) > 30) for odd, x in zip(y, X)]
 y = [np.arange(len(x)) % 3 for x in X] if kind == "PositionClassifier" else y
-model = getattr(selfpretrain, kind)(**settings).fit(X, y)
+models = [getattr(selfpretrain, kind)(**settings, objective=each).fit(X, y) for each in objectives.split()]
+model = models[0]
+both = {name: sum((getattr(m.predictor_, name) for m in models), ()) for name in ("models", "networks")}
+model.predictor_ = replace(model.predictor_, **both)
 assert model.export(path, int(length) or None) < 1e-5
 if path.endswith(".onnx"):
     import onnxruntime
@@ -40,12 +46,10 @@ else:
     program = torch.export.load(path).module()
     ask = lambda x, n: program(torch.from_numpy(x), torch.from_numpy(n)).detach().numpy()
 for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
-    lengths = np.array([len(row) for row in rows])
-    inputs = np.zeros((len(rows), lengths.max(), 2), dtype=np.float32)
-    for i, row in enumerate(rows):
-        inputs[i, : len(row)] = row
+    data = model._to_dataset(rows)
+    found = ask(data.batch(torch.arange(len(rows))).inputs.numpy(), data.lengths[0].numpy())
     if kind == "PositionClassifier":
-        for row, answer in zip(model.predict_proba(rows), ask(inputs, lengths), strict=True):
+        for row, answer in zip(model.predict_proba(rows), found, strict=True):
             assert np.abs(answer[: len(row)] - row).max() < 1e-5
         continue
     ours = {
@@ -54,69 +58,41 @@ for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
         "SequenceRegressor": lambda: model.predict(rows)[:, None],
         "SequencePretrainer": lambda: model.transform(rows),
     }[kind]()
-    assert np.abs(ask(inputs, lengths) - ours).max() < 1e-5, kind
+    assert np.abs(found - ours).max() < 1e-5, kind
 """
-"""In a process of its own, because the checks of types in tests take no symbolic lengths."""
+"""In a process of its own, because the checks of types in tests take no symbolic lengths.
 
-
-def exported(*arguments, pooling="auto"):
-    environment = os.environ | {"ORT_DISABLE_TELEMETRY": "1"}
-    words = [*map(str, arguments), pooling]
-    subprocess.run([sys.executable, "-c", SCRIPT, *words], check=True, env=environment)
-
-
-TWO = """
-import sys, warnings
-import torch
-from selfpretrain import SequenceClassifier
-from selfpretrain.estimators.search import Search
-
-warnings.simplefilter("ignore")
-Search._together = lambda search, finished: finished
-X = [[i % 5, i % 3, 1] for i in range(60)]
-quick = dict(width=8, depth=1, epochs=1, pretrain_epochs=0.1, patience=2)  # one split instead of folds
-model = SequenceClassifier(**quick, signal="tokens", model="network").fit(X, [i % 2 for i in range(60)])
-assert sorted({each.causal for each in model.predictor_.models}) == [False, True]
-assert model.export(sys.argv[1]) < 1e-5
-program = torch.export.load(sys.argv[1]).module()
-data = model._to_dataset(X[:7])
-answers = program(data.stack(), data.lengths[0]).detach().numpy()
-assert abs(answers - model.predict_proba(X[:7])).max() < 1e-5
+Networks of two objectives are exported together: a causal one and a bidirectional one.
 """
-
-
-def test_causal_and_bidirectional_networks_are_exported_together(tmp_path):
-    subprocess.run([sys.executable, "-c", TWO, str(tmp_path / "model.pt2")], check=True)
 
 
 @pytest.mark.parametrize(
-    ("mixer", "pooling"),
+    ("kind", "mixer", "objectives", "file", "pooling", "signal"),
     [
-        ("s4d", "last"),
-        pytest.param("attention", "mean", marks=pytest.mark.slow),
-        pytest.param("attention", "max", marks=pytest.mark.slow),
-        pytest.param("s4d", "attention", marks=pytest.mark.slow),
+        ("SequenceClassifier", "s4d", "causal masked", "model.pt2", "last", "values"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("SequenceClassifier", "attention", "causal masked", "model.pt2", "mean", "tokens"),
+                ("SequenceClassifier", "attention", "masked", "model.pt2", "max", "values"),
+                ("SequenceClassifier", "s4d", "masked", "model.pt2", "attention", "values"),
+                ("MultilabelClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
+                ("PositionClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
+                ("SequenceRegressor", "s4d", "masked", "model.onnx", "auto", "values"),
+                ("SequencePretrainer", "s4d", "causal", "model.onnx", "auto", "values"),
+                ("PositionClassifier", "s4d", "masked", "model.onnx", "auto", "values"),
+            )
+        ),
     ],
 )
-def test_torch_export_equals_the_network_at_other_lengths(mixer, pooling, tmp_path):
-    exported("SequenceClassifier", mixer, "masked", 2, tmp_path / "model.pt2", 90, pooling=pooling)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["MultilabelClassifier", "PositionClassifier"])
-def test_several_answers_are_exported_too(kind, tmp_path):
-    exported(kind, "s4d", "masked", 2, tmp_path / "model.pt2", 90)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "objective"),
-    [("SequenceRegressor", "masked"), ("SequencePretrainer", "causal"), ("PositionClassifier", "masked")],
-)
-def test_onnx_equals_the_network_at_lengths_never_exported(kind, objective, tmp_path):
-    for name in ("onnx", "onnxscript", "onnxruntime"):
+def test_an_exported_model_answers_as_the_network_does_at_other_lengths(
+    kind, mixer, objectives, file, pooling, signal, tmp_path
+):
+    for name in ("onnx", "onnxscript", "onnxruntime") if file.endswith("onnx") else ():
         pytest.importorskip(name, reason="the extra onnx is not installed")
-    exported(kind, "s4d", objective, 1, tmp_path / "model.onnx", 100)
+    words = [kind, mixer, objectives, str(tmp_path / file), "90", pooling, signal]
+    environment = os.environ | {"ORT_DISABLE_TELEMETRY": "1"}
+    subprocess.run([sys.executable, "-c", SCRIPT, *words], check=True, env=environment)
 
 
 def test_a_network_that_knows_its_positions_is_not_exported_beyond_them(tmp_path):

@@ -16,7 +16,7 @@ from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.predictor import OUTPUTS, Predictor
 from selfpretrain.estimators.search import FOLDS, fold_data
-from selfpretrain.estimators.simple import SimpleCandidate, SimplePredictor
+from selfpretrain.estimators.simple import Candidate, Options, SimplePredictor
 from selfpretrain.objectives.regress import Regress
 from selfpretrain.tasks.simple.models import LinearModel
 from selfpretrain.tasks.simple.symbols import Ends
@@ -34,12 +34,12 @@ def judged(target, y, of_network, *methods, groups=None, folds=5):
         options = [(y, outputs) for outputs in settings_of]
         best = max(options, key=lambda each: leaderboard.quality(OUTPUTS[target.kind], each))
         model = SimplePredictor(form, Ends(), LinearModel(np.zeros((1, 1)), np.zeros(1)))
-        simple.append(SimpleCandidate(model, best, options, 0.0))
+        simple.append(Candidate(model.name, model, best, 0.0, model.parameters, Options(options)))
     first = [(y, outputs) for outputs in of_network]
     best = max(first, key=lambda each: leaderboard.score(OUTPUTS[target.kind], each))
     kinds = [number % 2 for number in range(len(first))]
-    rounds = leaderboard.Options(first, np.arange(len(y)) < len(y) * 0.4, kinds, 2)
-    candidate = leaderboard.Candidate("network", network, best, 0.0, 1, rounds)
+    rounds = Options(first, np.arange(len(y)) < len(y) * 0.4, kinds, 2)
+    candidate = Candidate("network", network, best, 0.0, 1, rounds)
     return leaderboard.judge(candidate, simple, groups, folds)
 
 

@@ -38,7 +38,6 @@ def test_a_level_changes_no_prediction(level, small, tmp_path):
     np.testing.assert_allclose(classifier.predict_proba(X + level), small[0].predict_proba(X), atol=1e-3)
     loaded = SequenceClassifier.load(classifier.save(tmp_path / "model"))
     assert (loaded.predict_proba(X[:3] + level) == classifier.predict_proba(X + level)[:3]).all()
-    assert loaded.explain(X[:1] + level)[0].sequence[0, 0] == pytest.approx(X[0, 0] + level, rel=1e-12)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -50,7 +49,6 @@ def test_a_level_of_the_targets_comes_back(level, small, tmp_path):
     assert scores["R2"].value == pytest.approx(model.score(X + level, REALS + level), abs=1e-3)
     loaded = SequenceRegressor.load(model.save(tmp_path / "model"))
     assert (loaded.predict(X + level) == model.predict(X + level)).all()
-    assert loaded.explain(X[:1] + level)[0].answer == pytest.approx(model.predict(X[:1] + level)[0], abs=1e-3)
 
 
 def test_every_channel_has_a_level_of_its_own(small):

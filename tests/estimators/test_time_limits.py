@@ -6,8 +6,9 @@ import torch
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import Interrupted, SpecError, StageFailed
-from selfpretrain.estimators import fitting, models
+from selfpretrain.estimators import fitting
 from selfpretrain.estimators.simple import candidates_for
+from selfpretrain.estimators.training import Trainings
 from selfpretrain.system.time_limit import TimeIsUp, check_time, until
 from selfpretrain.training import cost
 
@@ -81,14 +82,14 @@ def test_training_that_takes_longer_than_planned_is_stopped(monkeypatch, setting
 @pytest.mark.parametrize(("done", "networks"), [(2, 2), (5, 3), (7, 5)])
 def test_a_network_is_made_of_the_folds_that_were_trained_in_time(monkeypatch, done, networks):
     """Of 2 settings on 2 folds each, then the rest: after so many trainings the time is up."""
-    left, run = iter(range(done)), models.SequenceClassifier._run
+    left, run = iter(range(done)), Trainings.run
 
     def limited(self, recipes):
         if next(left, None) is None:
             raise Interrupted("stopped")
         return run(self, recipes)
 
-    monkeypatch.setattr(fitting.TaskFitting, "_run", limited)
+    monkeypatch.setattr(Trainings, "run", limited)
     model = SequenceClassifier(**QUICK, model="network", pooling="mean", n_trials=2, objective="masked")
     if done < 7:
         with pytest.warns(UserWarning, match="not trained on all folds: the time limit of 10 min"):

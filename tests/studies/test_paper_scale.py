@@ -34,7 +34,7 @@ CELLS = {line["study"]: int(line["cells"]) for line in golden("paper_studies.tsv
 """How many cells a study has: tasks, rows and arms of the paper's table."""
 UNPRINTED = ("compare", "label-fraction")  # these print no paper's numbers
 LONG = ("amos-table-7", "lra-zoo", "modern-zoo", "ranking", "rivals")
-"""Of the most networks; their plans at smoke scale are among the laws of studies."""
+"""Studies of the most networks; their plans at smoke scale are among the laws of studies."""
 STUDIES = [
     pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))
     for name in registry.names("studies")
@@ -78,7 +78,7 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
         float(line[unit]) if line[unit] else None for unit in ("epochs", "hours")
     )
     assert (model.width, model.depth) == (int(line["width"]), int(line["depth"]))
-    planner = Planner(0, stubs=True)  # its plans are of a network that is none
+    planner = Planner(0, stubs=True)
     monkeypatch.setattr(cost, "_parameters", lambda recipe: 1)  # steps do not depend on it
     task = planner.task(of(line["task"]))
     assert planner.plan(Recipe(task, model, (stage,))).steps == int(line["steps"])

@@ -189,7 +189,10 @@ def test_one_s_own_proposes_its_own(signal, rate):
             "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or ngram-statistics or "
             "replaced or spans",
         ),
-        (f"{HERE}:HERE", "is no objective: name a class that extends selfpretrain.objectives.base.Objective"),
+        (
+            f"{HERE}:HERE",
+            "is not an objective: name a class that extends selfpretrain.objectives.base.",
+        ),
         (f"{HERE}:Unsettled", "needs settings that for_signal does not give"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from selfpretrain.training.cost import Planner
 
 ROUGH = Planner(0)
-"""Of tests in which it does not matter how long matched arms are."""
+"""The planner of tests in which it does not matter how long matched arms are."""
 
 
 @contextmanager

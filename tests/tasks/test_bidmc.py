@@ -122,7 +122,7 @@ def test_the_usual_split_can_be_copied_and_patients_cannot():
 
 
 def test_labels_of_a_budget_are_some_of_all_and_cuts_have_whole_seconds():
-    cut, task = bidmc.Cut(), Bidmc().tiny()
+    cut, task = bidmc.Windowing(), Bidmc().tiny()
     assert cut.stride % cut.rate == cut.length % cut.rate == 0
     assert cut.starts()[-1] + cut.length <= SAMPLES
     some, full = replace(task, labels=5).load("train"), task.load("train")

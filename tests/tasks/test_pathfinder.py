@@ -125,8 +125,8 @@ def png(side):
 @pytest.mark.parametrize(
     ("place", "content", "message"),
     [
-        ("imgs/1/sample_3.png", b"", r"sample_3.png is no image"),
-        ("imgs/1/sample_3.png", b"\x89PNG and no more", r"sample_3.png is no image"),
+        ("imgs/1/sample_3.png", b"", r"sample_3.png is not an image"),
+        ("imgs/1/sample_3.png", b"\x89PNG and no more", r"sample_3.png is not an image"),
         ("imgs/1/sample_3.png", png(16), "not 32 by 32"),
         ("metadata/1.npy", b"imgs/1 sample_1.png\n", r"1.npy does not say"),
         ("metadata/1.npy", b"\x93NUMPY and no more", r"1.npy cannot be read"),

@@ -128,7 +128,7 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
 
 def _stopped(arguments: list[str]) -> int:
     return _complain(
-        f"stopped at once; to go on: selfpretrain {shlex.join(arguments)}", Interrupted.exit_code
+        f"stopped at once; to resume: selfpretrain {shlex.join(arguments)}", Interrupted.exit_code
     )
 
 

@@ -107,7 +107,7 @@ def bench(
     from ..training import benchmark
 
     if question not in ("attention", "lssl"):
-        raise SpecError(f"no benchmark called {question!r}{nearest(question, ('attention', 'lssl'))}")
+        raise SpecError(f"there is no benchmark {question!r}{nearest(question, ('attention', 'lssl'))}")
     by_length = question == "attention"
     made = _mixers(mixers, assignments(settings)) if by_length else [_mixer("lssl")]
     device = workspace_of(out, device).device

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,28 +25,25 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip invalid rows, an
 def fit(
     *,
     data: Annotated[
-        str, typer.Argument(metavar="TASK|FILE", help="Task (`selfpretrain data list`), or a file.")
+        str, typer.Argument(metavar="TASK|FILE", help="Task (`selfpretrain data list`) or file.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the trained model.")],
     columns: ColumnFlags,
     mixer: Annotated[str, typer.Option(help="Mixer (`selfpretrain list mixers`), or auto.")] = "auto",
     model: Annotated[
-        str, typer.Option(help="What to keep: best (network, simple method or their average), or network.")
+        str, typer.Option(help="Model to save: best (network, simple method or their average), or network.")
     ] = "best",
     objective: Annotated[
-        str,
-        typer.Option(
-            help="Pretraining objective (`selfpretrain list objectives`) or auto; none: from scratch."
-        ),
+        str, typer.Option(help="Objective (`selfpretrain list objectives`) or auto; none: from scratch.")
     ] = "auto",
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Most settings of the network to try; 1: the default alone.")
+        int | None, typer.Option(min=1, help="Maximum number of network settings to try; 1: the default.")
     ] = None,
     scale: Annotated[str, typer.Option(help="Scale: auto, or smoke (seconds, a test run only).")] = "auto",
     epochs: Annotated[float | None, typer.Option(help="Epochs of finetuning.")] = None,
     pretrain_epochs: Annotated[float | None, typer.Option(help="Epochs of pretraining.")] = None,
     time_limit: Annotated[
-        str | None, typer.Option(help="Most time that training may take, e.g. 45s, 30m, 2h; default 10m.")
+        str | None, typer.Option(help="Maximum time for training, e.g. 45s, 30m, 2h; default 10m.")
     ] = None,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the ensemble: networks whose predictions are averaged.")
@@ -54,9 +51,7 @@ def fit(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Weight classes inversely to their frequency.")
     ] = False,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Calibrate probabilities on validation.")
-    ] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Calibrate outputs on validation.")] = False,
     patience: Annotated[
         int | None,
         typer.Option(min=0, help="Early stopping: validations (of 20) without improvement; 0 disables it."),
@@ -78,24 +73,14 @@ def fit(
     from ..system.progress import show_progress
 
     options = ImportOptions(**dataclasses.asdict(columns))
-    settings = {
-        "model": model,
-        "mixer": mixer,
-        "objective": None if objective == "none" else objective,
-        "scale": scale,
-        "epochs": epochs,
-        "pretrain_epochs": pretrain_epochs,
-        "time_limit": None if time_limit is None else seconds_of(time_limit) / 60,
-        "n_members": members,
-        "class_weight": "balanced" if balanced else None,
-        "calibrate": calibrate,
-        "patience": "auto" if patience is None else patience,
-        "n_trials": "auto" if trials is None else trials,
-        "random_state": seed,
-        "runs": runs,
-        "device": device,
-        "verbose": not quiet,
-    }
+    settings: dict[str, Any] = {"model": model, "mixer": mixer, "scale": scale, "calibrate": calibrate}
+    settings |= {"objective": None if objective == "none" else objective}
+    settings |= {"epochs": epochs, "pretrain_epochs": pretrain_epochs, "n_members": members}
+    settings |= {"time_limit": None if time_limit is None else seconds_of(time_limit) / 60}
+    settings |= {"class_weight": "balanced" if balanced else None}
+    settings |= {"patience": "auto" if patience is None else patience}
+    settings |= {"n_trials": "auto" if trials is None else trials}
+    settings |= {"random_state": seed, "runs": runs, "device": device, "verbose": not quiet}
     given = assignments(set_, example="pooling=max")
     settings |= {name: read_value(text) for name, text in given.items()}
     with show_progress(quiet):
@@ -105,7 +90,7 @@ def fit(
         typer.echo(estimator.kept_)
     for name, score in estimator.scores_["test"].items():
         typer.echo(f"{name}: {score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})")
-    typer.echo(f"on the test split, with 95 % intervals; the model: {folder}")
+    typer.echo(f"on the test split, with 95 % intervals; model: {folder}")
 
 
 @app.command()

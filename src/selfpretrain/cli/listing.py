@@ -1,4 +1,4 @@
-"""Commands ``list`` and ``doctor``: what is on the shelves (tasks, mixers and more), and on this machine."""
+"""Commands ``list`` and ``doctor``: tasks, mixers and all that is found by name, and this machine."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ def list_shelf(
     as_json: Json = False,
     data_root: DataRoot = None,
 ) -> None:
-    """List what is on a shelf (tasks, mixers and more), or the settings for -s."""
+    """List tasks, mixers or whatever else is found by name, or the settings for -s."""
     if shelf == SETTINGS:
         rows = _settings(name or "digits")
     elif shelf not in SHELVES:

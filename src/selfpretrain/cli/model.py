@@ -42,7 +42,7 @@ def take(
     if backbone is not None:
         typer.echo(f"{estimator.save_backbone(backbone)}: {backbone}")
     if output is not None:
-        typer.echo(f"the model: {estimator.save(output)}")
+        typer.echo(f"model: {estimator.save(output)}")
 
 
 @app.command()
@@ -96,7 +96,7 @@ def export(
     from ..estimators import models
 
     difference = models.load(model, "cpu", tuple(trust or ())).export(output, length)
-    typer.echo(f"its answers differ by at most {difference:.1e} from the network's: {output}")
+    typer.echo(f"{output}: its outputs differ from those of the network by at most {difference:.1e}")
 
 
 @app.command()

@@ -26,7 +26,7 @@ Mixers = Annotated[
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(help="Folder of kept results, reused and updated; default: the shipped ones, read-only."),
+    typer.Option(help="Folder of bundled results, reused and updated; default: ours, read-only."),
 ]
 Only = Annotated[
     str | None,
@@ -52,7 +52,7 @@ def study(
     tune: flags.TuneCells = False,
     run: flags.RunFlags,
     results: Results = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore kept results and train everything.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore bundled results; train everything.")] = False,
     gpu: Annotated[
         str, typer.Option(help="With --dry-run: also estimate the time on this GPU, e.g. a100.")
     ] = "",
@@ -130,5 +130,5 @@ def _every(
 def _say_restored(event: Event) -> None:
     if event.kind == "restored":
         Console(stderr=True).print(
-            f"{event.done} stages are taken from {event.name}; --fresh runs them here", soft_wrap=True
+            f"{event.done} stages are taken from {event.name}; --fresh trains them here", soft_wrap=True
         )

@@ -53,7 +53,7 @@ def extract(archive: Path, folder: Path) -> None:
     If the archive holds nothing but one folder with the name of ``folder``, that folder becomes ``folder``.
 
     Raises:
-        DataError: if it is no archive, damaged or unsafe; nothing is left behind.
+        DataError: if it is not an archive, damaged or unsafe; nothing is left behind.
     """
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
@@ -133,7 +133,7 @@ def _checked(
         if total > allowed or count >= MAX_MEMBERS:
             raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
         if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
-            raise _refusal(file, f"{name!r} in it is no name for a file below its folder")
+            raise _refusal(file, f"{name!r} in it does not name a file below its folder")
         if not plain:
             raise _refusal(file, f"{name!r} in it is a link or a device")
         report_progress(f"unpacking {Path(file.name).name}", file.tell(), packed)

@@ -34,7 +34,7 @@ def rows_of(X: Any, names: Names | None = None) -> tuple[Any, Names | None]:
         names: of the channels in training: frames are ordered by them.
 
     Raises:
-        DataError: if X is no such collection; the message says what to give instead.
+        DataError: if X is not such a collection; the message says what to give instead.
     """
     _refuse(X)
     X = plain_array(X)
@@ -108,7 +108,7 @@ def is_sequence(cell: Any) -> bool:
 
 
 def _names_of(X: Any) -> Names | None:
-    # Of the type: X.columns could be a column of that name. Arrow calls the content of a table columns.
+    # The type is asked: X.columns may be a column of that name, and in Arrow tables it is their content.
     for name in ("column_names", "columns"):
         if getattr(type(X), name, None) is not None:
             found = getattr(X, name)

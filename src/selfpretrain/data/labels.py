@@ -259,7 +259,7 @@ def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
         letters: whether a string is a list of labels.
 
     Raises:
-        DataError: naming the first row that is no list.
+        DataError: naming the first row that is not a list.
     """
     rows: list[list[Any] | None] = []
     for row in y:

@@ -41,7 +41,7 @@ def find_similar(
     """Return the indices of ``held`` whose sequences share half of their runs with one in ``train``.
 
     Sketches, (m, 4) each, propose pairs; comparing the sequences decides, because images on one background
-    share runs as well. Of more than 20,000 candidates, only every second, third ... is compared, and its
+    share runs as well. Among more than 20,000 candidates, only every second, third ... is compared, and its
     result applies to the following ones, too.
     """
     pairs = _candidates(held, train)

@@ -32,7 +32,7 @@ class Offsets:
         """Return saved offsets; none if there are none.
 
         Raises:
-            ValueError: if one is no finite number.
+            ValueError: if one is not a finite number.
         """
         plain = plain or {}
         found = cls(tuple(map(float, plain.get("values", ()))), float(plain.get("target", 0.0)))
@@ -53,9 +53,6 @@ class Offsets:
         if self.target:
             notes.append(f"targets are counted from {self.target!r}, because float32 would round them")
         return notes
-
-
-NOTHING = Offsets()
 
 
 def offset_of(x: np.ndarray) -> float:
@@ -88,11 +85,6 @@ def offsets_of(flat: np.ndarray) -> tuple[float, ...]:
 def centred(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
     """Return values (T, C) minus their offsets, in float64; unchanged if there are none for C channels."""
     return flat - np.array(offsets) if flat.shape[1:] == (len(offsets),) else flat
-
-
-def restored(flat: np.ndarray, offsets: tuple[float, ...]) -> np.ndarray:
-    """Return values (T, C) to which their offsets are added again; see ``centred``."""
-    return centred(flat, tuple(-level for level in offsets))
 
 
 def blurred(flat: np.ndarray, lengths: np.ndarray) -> int:

@@ -32,10 +32,10 @@ def writable_path(*parts: str) -> Path:
     Raises:
         DataError: if the folder cannot be written.
     """
-    folder = folders()[0].joinpath(*parts)
-    with explain_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    return folder
+    path = folders()[0].joinpath(*parts)
+    with explain_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def explain_errors(path: Path, action: str = "write") -> AbstractContextManager[None]:
@@ -55,7 +55,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def hold_lock(path: Path, stop: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Lock a file or folder against other processes that would create it, too; report when waiting.
+    """Lock a file or folder against other processes that would also create it; say so while waiting.
 
     Args:
         stop: checked while waiting; ``lambda: True`` does not wait at all.
@@ -84,8 +84,8 @@ def imported_datasets() -> dict[str, Path]:
     """Return the folders of imported datasets in all data folders, by name."""
     found: dict[str, Path] = {}
     for folder in folders():
-        files_of_sets = (folder / IMPORTED).glob("*/meta.json")
-        for meta in sorted(files_of_sets, key=lambda meta: OLD in meta.parent.name):
+        meta_files = (folder / IMPORTED).glob("*/meta.json")
+        for meta in sorted(meta_files, key=lambda meta: OLD in meta.parent.name):
             name = meta.parent.name.removesuffix(OLD)
             if IMPORTED_NAME.fullmatch(name):
                 found.setdefault(name, meta.parent)

@@ -149,8 +149,8 @@ def fold_splits(
 ) -> np.ndarray:
     """Return (n,) the split of every sequence in cross-validation, where fold ``fold`` is the test split.
 
-    Folds consist of whole groups. Of the other groups, val gets about the share it has without folds. Copies
-    are handled as in ``assign_splits``.
+    Folds consist of whole groups. Val gets about the share of the other groups that it has without folds.
+    Copies are handled as in ``assign_splits``.
 
     Raises:
         DataError: if there are fewer groups than folds, or train would lack a class.

@@ -5,6 +5,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -25,13 +26,13 @@ from ..studies.compare import Comparison
 from ..studies.recipes.defaults import small_arms
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import export, inputs, occlusion, persistence
-from .fitting import TaskFitting
+from . import export, inputs, persistence
+from .fitting import TaskFitting, TimeLimit
 from .in_memory import (
     Annotations,
+    InMemoryTask,
     check_lengths,
     in_alphabet,
-    in_memory_task,
     moved,
     offsets_of,
     reals,
@@ -82,9 +83,18 @@ class SequenceEstimator(TaskFitting):
             sample_weight: (n,) weight of each example in the finetuning loss.
             X_unlabelled: more sequences without labels, for pretraining only.
         """
-        check_settings(self.get_params(deep=False))
+        check_settings(self)
         self.seed_ = self._draw_seed()
-        self._train(self._as_task(X, y, groups, sample_weight, X_unlabelled))
+        task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
+        limit = TimeLimit.of(self.time_limit)
+        folds = self._folds(task)
+        simple = self._simple_candidates(task, folds, limit)
+        trainings = self._trainings(limit.end)
+        if self._searches(task):
+            found = self._search(task, folds, limit, trainings)
+        else:
+            found = self._train_once(task, limit, trainings)
+        self._keep_best(self._become(task, found), simple, folds)
         return self
 
     def compare(
@@ -100,7 +110,7 @@ class SequenceEstimator(TaskFitting):
             seeds: number of seeds of each arm; "auto", or a range such as "4..12": as many as the verdict
                 needs.
         """
-        check_settings(self.get_params(deep=False))
+        check_settings(self)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
         task = self.task_ if X is None else other._as_task(X, y, groups)
@@ -113,7 +123,10 @@ class SequenceEstimator(TaskFitting):
             scratch=other._fit_to_data(arms.scratch, task),
         )
         most, looks = parse_seeds(seeds)
-        return run_request(Request(Comparison((task,), ((arms,),), most), looks=looks), self._workspace())
+        workspace = self._workspace()
+        if self.runs is None:
+            workspace = replace(workspace, runs=Path(_scratch_folder().name))
+        return run_request(Request(Comparison((task,), ((arms,),), most), looks=looks), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.
@@ -159,18 +172,6 @@ class SequenceEstimator(TaskFitting):
         """
         return persistence.load(folder, {cls.__name__: cls}, device, trust)
 
-    def explain(self, X: Any, shape: tuple[int, int] | None = None) -> list[occlusion.Explanation]:
-        """Return the contribution of every position to the predictions; see ``occlusion.explain``."""
-        data = self._to_dataset(X)
-        masked = all(any(s.objective.masks_inputs for s in recipe.stages) for recipe in self.recipes_)
-        masked = masked and not self.simple_
-        classes = vars(self).get("classes_")
-        found = occlusion.explain(self.answering, data, classes, masked, shape, self.offsets_)
-        inner = self._inner()
-        return [
-            replace(each, sequence=each.sequence[inner], importance=each.importance[inner]) for each in found
-        ]
-
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
         check_is_fitted(self)
@@ -200,7 +201,8 @@ class SequenceEstimator(TaskFitting):
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
         data = self._to_dataset(X)
-        inner = self._inner()
+        signed = self.alphabet_ is not None and self.alphabet_.signs
+        inner = slice(1, -1) if signed else slice(None)  # without signs
         return [vectors[inner] for vectors in _checked(self._trained.position_embeddings(data))]
 
     @property
@@ -233,11 +235,6 @@ class SequenceEstimator(TaskFitting):
         members = (*network, *self.simple_)
         return members[0] if len(members) == 1 else AveragePredictor(members)
 
-    def _inner(self) -> slice:
-        """Return the positions of a sequence without its signs."""
-        signed = self.alphabet_ is not None and self.alphabet_.signs
-        return slice(1, -1) if signed else slice(None)
-
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names (width,) of the columns that ``transform`` returns."""
         check_is_fitted(self)
@@ -254,8 +251,7 @@ class SequenceEstimator(TaskFitting):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        for name in ("_data", "task_"):  # a model does not carry what it was trained on
-            state.pop(name, None)
+        state.pop("task_", None)  # a model does not carry what it was trained on
         return state
 
     # Hooks that subclasses override; those for the objective and the stages are in the settings.
@@ -270,7 +266,15 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if the model makes no predictions.
         """
-        raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
+        if not self._predicts:
+            raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
+        data = self._to_dataset(X)
+        y_true = data.targets.numpy() if isinstance(X, str | Task) else self._encode(y)
+        return y_true, self._outputs(data)
+
+    def _encode(self, y: Any) -> np.ndarray:
+        """Return true labels as the metrics take them."""
+        raise NotImplementedError
 
     @staticmethod
     def _metrics(y_true: np.ndarray, outputs: np.ndarray, /) -> dict[str, float]:
@@ -389,8 +393,8 @@ class SequenceEstimator(TaskFitting):
             self.set_classes(X.form)
             kind: Literal["text", "tokens"] = "text" if self.signal == "text" else "tokens"
             self.channels_ = None
-            self._data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
-            return in_memory_task(self._data)
+            data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
+            return InMemoryTask(data)
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_lengths(len(found.rows), targets, groups)
@@ -410,10 +414,14 @@ class SequenceEstimator(TaskFitting):
         alphabet = Alphabet.of(found.kind, self._uses_signs())
         offsets = Offsets(found.offsets, offset)
         split = (self.validation_fraction, self._seed())
-        self._data, self.alphabet_ = training_data(
-            found, alphabet, target, annotations.take(kept), offsets, *split
-        )
-        return in_memory_task(self._data)
+        data, self.alphabet_ = training_data(found, alphabet, target, annotations.take(kept), offsets, *split)
+        return InMemoryTask(data)
+
+
+@cache
+def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Return a folder of this process for comparisons that are not to be kept."""
+    return tempfile.TemporaryDirectory(prefix="selfpretrain-")
 
 
 def _checked(found: Any) -> Any:

@@ -92,17 +92,22 @@ times.
 def card(content: Json) -> str:
     """Return the model card as Markdown, from the contents of ``model.json``."""
     form = content["form"]
+    signal = f"values of {form['signal'].get('channels')} channels"
+    if "vocab" in form["signal"]:
+        signal = f"tokens from a vocabulary of {form['signal']['vocab']}"
     recipes = content["recipes"]
     objectives = zip(
         *([stage["objective"]["is"] for stage in recipe["stages"]] for recipe in recipes), strict=True
     )
-    stages = [" and ".join(dict.fromkeys(map(_short_name, names))) for names in objectives]
+    stages = [
+        " and ".join(dict.fromkeys(name.rpartition(":")[2].lower() for name in names)) for names in objectives
+    ]
     template = Environment(undefined=StrictUndefined, autoescape=False).from_string(CARD)
     return template.render(
         kind=content["kind"],
         what=_purpose(content["kind"], form["target"]),
         method="transform" if content["kind"] == PRETRAINER else "predict",
-        signal=_signal_said(form["signal"]),
+        signal=signal,
         form=form,
         data={key: printable(str(value)) for key, value in content["data"].items()},
         test=content["scores"].get("test"),
@@ -117,10 +122,6 @@ def card(content: Json) -> str:
     )
 
 
-def _short_name(path: str) -> str:
-    return path.rpartition(":")[2].lower()
-
-
 def _purpose(kind: str, target: Json) -> str:
     """Return in one sentence what the model does."""
     names = [printable(str(label)) for label in target.get("names", [])]
@@ -133,12 +134,6 @@ def _purpose(kind: str, target: Json) -> str:
         "PositionClassifier": f"It predicts the class of every position: {classes}.",
         PRETRAINER: "It turns a sequence into a vector.",
     }[kind]
-
-
-def _signal_said(signal: Json) -> str:
-    if "vocab" in signal:
-        return f"tokens from a vocabulary of {signal['vocab']}"
-    return f"values of {signal.get('channels')} channels"
 
 
 def _mixer_name(plain: Json) -> str:

@@ -74,6 +74,14 @@ class Exported(nn.Module):
         return (logits.sigmoid() if self.output == "sigmoid" else logits.softmax(-1)).mean(0)
 
 
+def _freeze_kernel(layer: Convolution, longest: int) -> None:
+    """Precompute the kernel of a layer; the kernel of a shorter length is a prefix of it."""
+    with torch.no_grad():
+        layer.register_buffer("frozen", layer.kernel(longest + 1).float(), persistent=False)
+    kernel = layer.get_buffer("frozen")
+    layer.kernel = lambda length: kernel[..., :length]  # type: ignore[method-assign]
+
+
 def export(predictor: Predictor, path: str | Path, length: int | None = None) -> float:
     """Write a model as ``.onnx`` or ``.pt2``, and return its largest difference from the network's outputs.
 
@@ -87,7 +95,11 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
             differ by more than ``TOLERANCE``.
     """
     path = Path(path)
-    _check_format(path)
+    if path.suffix not in (".onnx", ".pt2"):
+        raise SpecError(f"{path.name}: a model is exported to .onnx, or to .pt2 of torch.export")
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if path.suffix == ".onnx" and missing:
+        raise SpecError(f"ONNX needs {', '.join(missing)}: pip install 'selfpretrain[onnx]'")
     form = predictor.form
     longest = max(length or form.length, SHORTEST + 1)
     if longest > form.length and predictor.networks[0].embed.adds_positions:
@@ -106,14 +118,6 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
     if not difference <= TOLERANCE:
         raise SpecError(f"the exported model differs by {difference:.1e} from the network; do not use {path}")
     return difference
-
-
-def _check_format(path: Path) -> None:
-    if path.suffix not in (".onnx", ".pt2"):
-        raise SpecError(f"{path.name}: a model is exported to .onnx, or to .pt2 of torch.export")
-    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
-    if path.suffix == ".onnx" and missing:
-        raise SpecError(f"ONNX needs {', '.join(missing)}: pip install 'selfpretrain[onnx]'")
 
 
 def _program(module: Exported, form: SequenceSpec, longest: int) -> torch.export.ExportedProgram:
@@ -165,14 +169,6 @@ def _batch(form: SequenceSpec, rows: int, positions: int) -> tuple[Tensor, Tenso
         return torch.randint(0, form.signal.vocab, (rows, positions), generator=random), lengths
     noise = torch.randn(rows, positions, form.signal.channels, generator=random)
     return noise * torch.tensor(form.signal.spread) + torch.tensor(form.signal.centre), lengths
-
-
-def _freeze_kernel(layer: Convolution, longest: int) -> None:
-    """Precompute the kernel of a layer; the kernel of a shorter length is a prefix of it."""
-    with torch.no_grad():
-        layer.register_buffer("frozen", layer.kernel(longest + 1).float(), persistent=False)
-    kernel = layer.get_buffer("frozen")
-    layer.kernel = lambda length: kernel[..., :length]  # type: ignore[method-assign]
 
 
 def save_backbone(predictor: Predictor, path: str | Path) -> str:

@@ -4,19 +4,16 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..data.containers import Names
-from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
-from ..data.store import StoredDataset
-from ..errors import Interrupted, StageFailed
-from ..runner.experiment_dir import InFolders
-from ..runner.run import run_recipes
+from ..errors import Interrupted
 from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
@@ -26,16 +23,10 @@ from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import leaderboard
-from .in_memory import (
-    InMemoryTask,
-    facts,
-    in_memory_task,
-    offsets_of,
-    val_groups,
-)
+from .in_memory import InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
-from .predictor import ESTIMATORS, MEMORY_ERRORS, OUTPUTS, Predictor
+from .predictor import ESTIMATORS, OUTPUTS, Predictor
 from .scores import Score
 from .search import USED, Search, fold_data, untrained
 from .settings import (
@@ -45,15 +36,15 @@ from .settings import (
     has_val,
     least_seconds,
     too_short,
-    with_half_batch,
 )
 from .simple import (
     AveragePredictor,
-    SimpleCandidate,
+    Candidate,
     SimpleMethods,
     SimplePredictor,
     counts_help,
 )
+from .training import Trainings
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
@@ -63,11 +54,40 @@ SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
 
 
+@dataclass(frozen=True)
+class TimeLimit:
+    """The time of a fit: when it began, of ``time.monotonic``, and how many seconds it may take."""
+
+    start: float
+    seconds: float
+
+    @classmethod
+    def of(cls, minutes: int | float | None) -> "TimeLimit":
+        """Return a limit that begins now; None: the usual one."""
+        return cls(time.monotonic(), 60.0 * (minutes or MINUTES))
+
+    def at(self, share: float) -> float:
+        """Return when a share of the time is up."""
+        return self.start + share * self.seconds
+
+    @property
+    def end(self) -> float:
+        """When training is stopped: a little late, since plans are made for the limit itself."""
+        return self.at(1.0) + max(GRACE, GRACE_SHARE * self.seconds)
+
+
 class TaskFitting(EstimatorSettings):
-    """What ``fit`` does with a task, within a time limit."""
+    """What ``fit`` does with a task, within a time limit; and what a trained estimator is made of.
+
+    These attributes are saved, with ``classes_`` and ``n_features_in_`` where an estimator has them.
+    """
 
     predictor_: Predictor
     recipes_: list[Recipe]
+    scores_: dict[str, Json]
+    validation_scores_: list[Any]
+    data_facts_: Json
+    reading_: Json | None
     trained_: bool
     simple_: tuple[SimplePredictor, ...]
     averaged_: bool
@@ -83,76 +103,36 @@ class TaskFitting(EstimatorSettings):
         """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
         return False
 
-    def _train(self, task: Task) -> None:
+    def _search(self, task: Task, folds: Sequence[Task], limit: TimeLimit, trainings: Trainings) -> Outcome:
+        """Try several settings, or one on several folds."""
+        counted = self.objective == "auto" and counts_help(
+            self._simple_methods(task, folds), labelled_only(task.load("train")), limit.at(SIMPLE_ENDS)
+        )
+        return Search(self, task, trainings, limit.seconds, limit.at(1.0), folds, counted).best()
+
+    def _train_once(self, task: Task, limit: TimeLimit, trainings: Trainings) -> Outcome:
+        """Train the first setting, as far as the time allows."""
         start = time.monotonic()
-        seconds = 60.0 * (self.time_limit or MINUTES)
-        # Plans are made for the limit itself; what takes longer than planned is stopped a little later.
-        self._end = start + seconds + max(GRACE, GRACE_SHARE * seconds)
-        try:
-            self._train_until_end(task, start, seconds)
-        finally:
-            del self._end
-
-    def _train_until_end(self, task: Task, start: float, seconds: float) -> None:
-        workspace = self._workspace()
-        held = self._folds(task)  # referenced until the end, because tasks refer to them by their digests
-        folds: list[Task] = [*map(in_memory_task, held)] or [task]
-        simple = self._simple_candidates(task, folds, start, seconds)
-        if self._searches(task):
-            methods = self._simple_methods(task, folds)
-            counted = self.objective == "auto" and counts_help(
-                methods, _labelled(task.load("train")), start + SIMPLE_ENDS * seconds
-            )
-            search = Search(self, task, workspace, self._run, seconds, start + seconds, folds, counted)
-            found = search.best()
-        else:
-            elapsed = time.monotonic() - start
-            # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
-            left = seconds if elapsed < (1 - USED) * seconds else seconds - elapsed
-            found = self._train_once(task, left)
-        self.set_networks(task, found.recipes, found.networks)
-        self.trained_ = found.trained
-        self.validation_scores_ = found.scores
-        self.trials_ = found.trials
-        self._embed_unseen(task)
-        problem = found.problem or nan_problem(found.answers)
-        adjusted = not problem and self._adjust(task)
-        if adjusted:
-            answers = leaderboard.answers(self.predictor_, _labelled(task.load("val")))
-            found = replace(found, answers=answers)
-        self._keep_best(found, simple, folds, problem)
-        if adjusted and self.simple_:
-            said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
-            warnings.warn(said, stacklevel=4)  # the caller of fit
-
-    def _train_once(self, task: Task, seconds: float) -> Outcome:
-        """Train the first setting, as far as the time allows.
-
-        Args:
-            seconds: what is left of the time limit.
-        """
-        start = time.monotonic()
-        workspace = self._workspace()
+        elapsed = start - limit.start
+        # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
+        seconds = limit.seconds - (0.0 if elapsed < (1 - USED) * limit.seconds else elapsed)
         first = self.recipe(task)
         with until(start + seconds + GRACE):
             auto = self.scale == "auto"
             needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
             step = cost.seconds_per_step(first) if auto else 0.0
         if needed > max(1.0, seconds) + GRACE:
-            return untrained(first, workspace, too_short(step, needed, seconds))
+            return untrained(first, trainings, too_short(step, needed, seconds))
         recipes = self._recipes(task, max(1.0, seconds))
         try:
-            recipes = self._run(recipes)
+            recipes = trainings.run(recipes)
         except Interrupted:  # the time limit has passed
-            recipes = [recipe for recipe in recipes if workspace.stage(recipe).finished]
+            recipes = [recipe for recipe in recipes if trainings.has(recipe)]
             if not recipes:
-                limit = format_duration(60.0 * (self.time_limit or MINUTES))
-                return untrained(
-                    first, workspace, f"the network was not trained: the limit of {limit} was up"
-                )
-        finished = InFolders(workspace)
-        networks = tuple(finished.network(recipe).to(workspace.device) for recipe in recipes)
-        scores = [finished.result(recipe)["scores"]["val"] for recipe in recipes]
+                problem = f"the network was not trained: the limit of {format_duration(limit.seconds)} was up"
+                return untrained(first, trainings, problem)
+        networks = tuple(trainings.network(recipe) for recipe in recipes)
+        scores = [trainings.scores(recipe) for recipe in recipes]
         last = recipes[0].last
         answers = None
         # Pretraining alone is not compared with anything: its loss is all that shows an unsound network.
@@ -160,68 +140,61 @@ class TaskFitting(EstimatorSettings):
         problem = "the network is out: its loss on validation is NaN" if unsound else ""
         if last.objective.labelled and has_val(task):
             predictor = Predictor(tuple(r.model for r in recipes), last.objective, task.form, networks)
-            answers = leaderboard.answers(predictor, _labelled(task.load("val")))
+            answers = leaderboard.answers(predictor, labelled_only(task.load("val")))
         return Outcome(recipes, networks, answers, scores, time.monotonic() - start, problem=problem)
-
-    def _run(self, recipes: list[Recipe]) -> list[Recipe]:
-        """Train recipes; if memory runs out, halve the batch once, but only if its size was our choice."""
-        workspace = self._workspace()
-        try:
-            run_recipes(recipes, workspace, tested=False)
-        except StageFailed as error:
-            if not isinstance(error.__cause__, MEMORY_ERRORS) or self.batch_size != "auto":
-                raise
-            recipes = [with_half_batch(recipe) for recipe in recipes]
-            run_recipes(recipes, workspace, tested=False)
-        return recipes
 
     def _searches(self, task: Task) -> bool:
         """Return whether several settings, or one on several folds, are tried."""
         free = self.scale == "auto" and self.n_trials != 1
         return free and isinstance(task, InMemoryTask) and self._predicts and has_val(task)
 
-    def _folds(self, task: Task) -> list[StoredDataset]:
-        """Return the folds of a task in memory; empty where one validation split decides."""
+    def _folds(self, task: Task) -> list[Task]:
+        """Return the folds of a task in memory; the task alone where its own validation split decides."""
         one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
-        return [] if one or not isinstance(task, InMemoryTask) else fold_data(task.data(), self._seed())
+        if one or not isinstance(task, InMemoryTask):
+            return [task]
+        return [InMemoryTask(data) for data in fold_data(task.data(), self._seed())] or [task]
 
     def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
         """Return the simple methods for a task, to be validated on its folds."""
-        pairs = [(_labelled(fold.load("train")), _labelled(fold.load("val"))) for fold in folds]
+        pairs = [(labelled_only(fold.load("train")), labelled_only(fold.load("val"))) for fold in folds]
         weights = getattr(self._objective(task), "weights", ())
         quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
         return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
 
-    def _simple_candidates(
-        self, task: Task, folds: Sequence[Task], start: float, seconds: float
-    ) -> list[SimpleCandidate]:
-        """Fit the simple methods that suit the task, unless the network is kept in any case.
-
-        Args:
-            seconds: time limit of the whole fit, which began at ``start``.
-        """
+    def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:
+        """Fit the simple methods that suit the task, unless the network is kept in any case."""
         skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
         if skipped or not has_val(task):
             return []
-        whole = _labelled(task.load("train"))
+        whole = labelled_only(task.load("train"))
         if isinstance(task, InMemoryTask):
             data = task.data()
             rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
             whole = data.whole.take(torch.from_numpy(rows))
         methods = self._simple_methods(task, folds)
-        return methods.candidates(whole, start + SIMPLE * seconds, start + SIMPLE_ENDS * seconds)
+        return methods.candidates(whole, limit.at(SIMPLE), limit.at(SIMPLE_ENDS))
 
-    def _keep_best(
-        self, found: Outcome, simple: list[SimpleCandidate], folds: Sequence[Task], problem: str
-    ) -> None:
-        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``.
+    def _become(self, task: Task, found: Outcome) -> Outcome:
+        """Take the networks that were trained, calibrate them, and return what they came to then."""
+        self.set_networks(task, found.recipes, found.networks)
+        self.trained_ = found.trained
+        self.validation_scores_ = found.scores
+        self.trials_ = found.trials
+        if self.alphabet_ is not None:
+            for network in self.predictor_.networks:
+                embed_unseen(network, task.load("train"))
+        problem = found.problem or nan_problem(found.answers)
+        answers = found.answers
+        if not problem and self._adjust(task):
+            answers = leaderboard.answers(self.predictor_, labelled_only(task.load("val")))
+        return replace(found, answers=answers, problem=problem)
 
-        Args:
-            problem: why the network is no candidate; empty if it is one.
-        """
+    def _keep_best(self, found: Outcome, simple: list[Candidate], folds: Sequence[Task]) -> None:
+        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
         answers = found.answers
         network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
-        verdict = choose(network, simple, problem, val_groups(folds), len(folds))
+        verdict = choose(network, simple, found.problem, val_groups(folds), len(folds))
         if verdict is None:
             return
         model = verdict.kept.model
@@ -230,15 +203,12 @@ class TaskFitting(EstimatorSettings):
         self.averaged_ = 0 < len(self.simple_) < len(members)
         self.leaderboard_ = verdict.table
         self.kept_score_ = verdict.score
-        self.kept_ = f"{verdict.line}; {problem}" if problem else verdict.line
+        self.kept_ = f"{verdict.line}; {found.problem}" if found.problem else verdict.line
         if self.verbose:
             write_line(leaderboard.text(self.leaderboard_, verdict.kept.name))
-
-    def _embed_unseen(self, task: Task) -> None:
-        if self.alphabet_ is not None:
-            seen = task.load("train")
-            for network in self.predictor_.networks:
-                embed_unseen(network, seen)
+        if self.simple_ and self.predictor_.temperature != 1.0:
+            said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
+            warnings.warn(said, stacklevel=3)  # the caller of fit
 
     @property
     def _predicts(self) -> bool:
@@ -259,13 +229,9 @@ class TaskFitting(EstimatorSettings):
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)
-        self.reading_: Json | None = None
-        self.scores_: dict[str, Json] = {}
+        self.reading_ = None
+        self.scores_ = {}
         self.leaderboard_ = []
         self.trials_ = []
         self.kept_ = ""
         self.kept_score_ = None
-
-
-def _labelled(examples: SequenceDataset) -> SequenceDataset:
-    return examples.take(examples.labelled.nonzero()[:, 0])

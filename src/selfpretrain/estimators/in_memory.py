@@ -3,8 +3,6 @@
 import hashlib
 import json
 import warnings
-import weakref
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -16,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 from torch import Tensor
 
-from ..config import spec
 from ..data.containers import is_missing, plain_labels
 from ..data.dataset import SequenceDataset
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
@@ -31,11 +28,6 @@ from ..tasks.base import Card, Task
 from ..tasks.imported import Imported
 from .inputs import Alphabet, Sequences
 
-_held: "weakref.WeakValueDictionary[str, StoredDataset]" = weakref.WeakValueDictionary()
-"""Digest -> data; an entry is dropped when nothing else references the data."""
-
-_kept: "deque[StoredDataset]" = deque(maxlen=2)
-"""References to the last redivided data sets, so that they are not dropped from ``_held``."""
 MANY_UNLABELLED = 2_000
 """Unlabelled examples from which some are held back, to see where the loss of pretraining stops falling."""
 UNLABELLED_SHARE = 0.025
@@ -45,14 +37,53 @@ FEW = 20
 """Fewest labelled examples for which a validation split is made."""
 
 
-@spec
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class InMemoryTask(Task):
-    """Sequences and labels in the memory of this process."""
+    """Sequences and labels in the memory of this process.
+
+    It is saved, pickled and copied as the digest of its data, without these.
+    """
 
     card = Card(source="data of the user", licence="that of the data")
     name: ClassVar[str] = "given"
 
-    digest: str = ""
+    digest: str  # SHA-256 of the data, computed when it is first asked for
+
+    def __init__(self, data: StoredDataset | None = None, digest: str = "") -> None:
+        vars(self)["held"] = data
+        if data is None:
+            vars(self)["digest"] = digest
+
+    def __getattr__(self, name: str) -> str:
+        if name != "digest":
+            raise AttributeError(name)
+        return vars(self).setdefault("digest", _digest(self.data()))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same data."""
+        if not isinstance(other, InMemoryTask):
+            return False
+        mine, its = (vars(each)["held"] for each in (self, other))
+        if mine is None or its is None:
+            return self.digest == other.digest
+        # Folds, which differ in their splits, are told apart without hashing.
+        return mine is its or (np.array_equal(mine.split, its.split) and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return InMemoryTask, (None, self.digest)
+
+    def data(self) -> StoredDataset:
+        """Return the data.
+
+        Raises:
+            DataError: if they are no longer in memory.
+        """
+        if (held := vars(self)["held"]) is None:
+            raise DataError("the data of this run were in the memory of a program that has ended; fit again")
+        return held
 
     @property
     def form(self) -> SequenceSpec:
@@ -67,23 +98,8 @@ class InMemoryTask(Task):
             return held.examples("train")
         return clip_tokens(held.examples(split), held.form)
 
-    def version(self) -> str:
-        """Return ""; the digest is a field of the task already."""
-        return ""
 
-    def data(self) -> StoredDataset:
-        """Return the data.
-
-        Raises:
-            DataError: if they are no longer in memory.
-        """
-        if self.digest not in _held:
-            raise DataError("the data of this run were in the memory of a program that has ended; fit again")
-        return _held[self.digest]
-
-
-def in_memory_task(data: StoredDataset) -> InMemoryTask:
-    """Return a task for data in memory, valid while they are referenced; equal data give equal tasks."""
+def _digest(data: StoredDataset) -> str:
     found = hashlib.sha256(json.dumps(asdict(data.form), sort_keys=True).encode())
     whole = data.whole
     for part in (whole.flat, whole.starts, whole.lengths, whole.targets, whole.groups, whole.weights):
@@ -91,9 +107,7 @@ def in_memory_task(data: StoredDataset) -> InMemoryTask:
     found.update(data.split.astype(np.int8).tobytes())
     if data.offsets != Offsets():
         found.update(repr(data.offsets).encode())
-    digest = found.hexdigest()
-    _held[digest] = data
-    return InMemoryTask(digest)
+    return found.hexdigest()
 
 
 def in_alphabet(
@@ -138,8 +152,7 @@ def with_test_split(task: Task, seed: int) -> Task:
     if whole.weights is not None:
         weights = mean_one(held.meta["weights"], (split == 0) & whole.labelled.numpy())
         divided = replace(divided, whole=replace(whole, weights=weights))
-    _kept.append(divided)
-    return in_memory_task(divided)
+    return InMemoryTask(divided)
 
 
 def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
@@ -231,12 +244,6 @@ class Annotations:
         groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
         return Annotations(self.targets[keep], groups, weights)
 
-    def loss_weights(self, train: np.ndarray) -> torch.Tensor | None:
-        """Return weights (n,) with mean 1 over labelled training examples, or None if all are equal."""
-        if self.weights is None or len(np.unique(self.weights[self.labelled])) < 2:
-            return None
-        return mean_one(self.weights, train & self.labelled)
-
     def divided(self, share: float, seed: int) -> np.ndarray:
         """Return the split (n,) of each example: 0 for train, 1 for val.
 
@@ -305,15 +312,15 @@ def training_data(
         signal = Tokens(alphabet.vocab)
     if isinstance(target, Reals):
         target = fit_target(target, annotations.targets[train])
-    examples = replace(
-        found.examples(signal, annotations.targets),
-        groups=annotations.group_numbers,
-        weights=annotations.loss_weights(train),
-    )
+    examples = found.examples(signal, annotations.targets)
+    examples = replace(examples, groups=annotations.group_numbers)
+    weights = annotations.weights
+    if weights is not None and len(np.unique(weights[annotations.labelled])) > 1:
+        examples = replace(examples, weights=mean_one(weights, train & annotations.labelled))
     about: dict[str, Any] = {"unknown": nan_spans(found.flat) if found.kind == "values" else []}
     if offsets != Offsets():
         about["offsets"] = asdict(offsets)
-    meta = {"about": about, "weights": annotations.weights}
+    meta = {"about": about, "weights": weights}
     form = SequenceSpec(signal, int(found.lengths.max()), target)
     return StoredDataset(form, meta, examples, split), alphabet
 
@@ -433,6 +440,11 @@ def val_groups(folds: Sequence[Task]) -> np.ndarray | None:
     found = [each.groups[each.labelled] for each in held if each.groups is not None]
     given = torch.cat(found or [torch.zeros(0)]).numpy()
     return given if len(np.unique(given)) >= MIN_GROUPS else None
+
+
+def labelled_only(examples: SequenceDataset) -> SequenceDataset:
+    """Return the labelled ones of some examples."""
+    return examples.take(examples.labelled.nonzero()[:, 0])
 
 
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:

@@ -20,14 +20,7 @@ from ..data.dataset import SequenceDataset
 from ..system.files import Json
 from .predictor import Output
 from .scores import Score, resamples
-from .simple import (
-    Answering,
-    Answers,
-    AveragePredictor,
-    SimpleCandidate,
-    SimplePredictor,
-    average_answers,
-)
+from .simple import Answering, Answers, AveragePredictor, Candidate, Options, SimplePredictor, average_answers
 
 METRICS: dict[Output, str] = {
     "softmax": "accuracy",
@@ -51,36 +44,6 @@ Key = int | tuple[Any, ...]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the answers of a candidate were chosen from: the answers of every setting, on the same examples.
-
-    Of a network, ``finalists`` settings go on to a second round, the best of the first, and the best of
-    another kind; the best of them is kept, or their average.
-
-    Args:
-        first: (n,) whether an example was in the first round; None: there is one round.
-        kinds: kind of every setting.
-    """
-
-    answers: Sequence[Answers]
-    first: np.ndarray | None = None
-    kinds: Sequence[Any] = ()
-    finalists: int = 1
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A trained model, its answers on validation examples that it was not trained on, and its options."""
-
-    name: str
-    model: Answering
-    answers: Answers
-    seconds: float
-    parameters: int
-    options: Options | None = None
-
-
 def answers(model: Answering, examples: SequenceDataset) -> Answers:
     """Return true values and outputs on labelled examples: of positions (n, L) and (n, L, K), padded."""
     targets = examples.targets.numpy()
@@ -91,11 +54,6 @@ def answers(model: Answering, examples: SequenceDataset) -> Answers:
         return targets, padded
     outputs = model.probabilities(examples)
     return (targets.astype(np.float64), outputs[:, 0]) if model.output == "number" else (targets, outputs)
-
-
-def finite(found: Answers) -> bool:
-    """Return whether all outputs are finite numbers."""
-    return bool(np.isfinite(found[1]).all())
 
 
 def score(output: Output, found: Answers) -> float:
@@ -327,27 +285,16 @@ class Verdict:
 
 
 def judge(
-    network: Candidate | None, simple: list[SimpleCandidate], groups: np.ndarray | None, folds: int
+    network: Candidate | None, simple: list[Candidate], groups: np.ndarray | None, folds: int
 ) -> Verdict:
     """Choose among a network, simple methods and averages; see ``chosen``, ``kept_score`` and ``rows``.
 
     Args:
         network: None: it is no candidate.
     """
-    others = [
-        Candidate(
-            c.model.name,
-            c.model,
-            c.answers,
-            c.seconds,
-            c.model.parameters,
-            Options([each for each in c.options if finite(each)]),
-        )
-        for c in simple
-    ]
-    order = ranked([*([network] if network else []), *others, *averages(network, others)])
+    order = ranked([*([network] if network else []), *simple, *averages(network, simple)])
     kept = chosen(order, groups)
-    score = kept_score(kept, network, others, groups, folds)
+    score = kept_score(kept, network, simple, groups, folds)
     table = rows(order, groups, folds)
     return Verdict(kept, score, table, kept_line(table, kept.name, (network or kept).name, score))
 
@@ -405,22 +352,15 @@ def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score
 
 def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: int = 1) -> list[Json]:
     """Return the name, validation score with a 95 % interval, seconds and parameters of every candidate."""
-    return [_row(each, groups, folds) for each in candidates]
-
-
-def _row(candidate: Candidate, groups: np.ndarray | None, folds: int) -> Json:
-    output = candidate.model.output
-    tally = _tally(output, candidate.answers, _units(groups))
-    found = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
-    return {
-        "name": candidate.name,
-        "metric": METRICS[output],
-        "score": found.value,
-        "low": found.low,
-        "high": found.high,
-        "seconds": round(candidate.seconds, 1),
-        "parameters": candidate.parameters,
-    }
+    found = []
+    for each in candidates:
+        output = each.model.output
+        tally = _tally(output, each.answers, _units(groups))
+        of_metric = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
+        row = {"name": each.name, "metric": METRICS[output], "score": of_metric.value}
+        row |= {"low": of_metric.low, "high": of_metric.high}
+        found.append(row | {"seconds": round(each.seconds, 1), "parameters": each.parameters})
+    return found
 
 
 def text(table: list[Json], kept: str) -> str:

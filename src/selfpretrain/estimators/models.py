@@ -32,7 +32,7 @@ from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from . import persistence
 from .base import SequenceEstimator
-from .in_memory import offsets_of, refuse_missing, refuse_unlabelled
+from .in_memory import labelled_only, offsets_of, refuse_missing, refuse_unlabelled
 from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (
@@ -46,7 +46,7 @@ from .scores import (
     real_measures,
     set_measures,
 )
-from .settings import has_val
+from .settings import Portion, has_val
 
 ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
 
@@ -65,7 +65,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     _metrics = staticmethod(class_measures)
 
     class_weight: ClassWeight = None
-    label_smoothing: int | float = 0.0
+    label_smoothing: Portion = 0.0
     calibrate: bool = False
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -107,11 +107,9 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         super().note_scores(task)
         self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
 
-    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return true classes (n,) and predicted probabilities (n, K); of a task, on its test split."""
-        data = self._to_dataset(X)
-        y_true = data.targets.numpy() if isinstance(X, str | Task) else codes_of(list(y), self.classes_)
-        return y_true, self._outputs(data)
+    def _encode(self, y: Any) -> np.ndarray:
+        """Return the numbers (n,) of the true classes, -1 where unlabelled."""
+        return codes_of(list(y), self.classes_)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -132,8 +130,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """Set the temperature with the lowest log loss on the validation split, if ``calibrate`` is set."""
         if not (self.calibrate and has_val(task)):
             return False
-        val = task.load("val")
-        val = val.take(val.labelled.nonzero()[:, 0])
+        val = labelled_only(task.load("val"))
         y_true = val.targets.numpy()
         logits = self.predictor_.logits(val)
 
@@ -208,11 +205,9 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
             for label, scores in self.by_class(task).items()
         }
 
-    def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return true indicators (n, K), -1 where unlabelled, and probabilities (n, K)."""
-        data = self._to_dataset(X)
-        y_true = data.targets.numpy() if isinstance(X, str | Task) else sets_of(y, self.classes_)[0]
-        return y_true, self._outputs(data)
+    def _encode(self, y: Any) -> np.ndarray:
+        """Return indicators (n, K) of the true labels, -1 where unlabelled."""
+        return sets_of(y, self.classes_)[0]
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)

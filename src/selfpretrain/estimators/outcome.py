@@ -11,9 +11,9 @@ from ..system.files import Json
 from ..training.model import Network
 from ..training.recipe import Recipe
 from . import leaderboard
-from .leaderboard import Candidate, Options, Verdict
+from .leaderboard import Verdict
 from .predictor import Predictor
-from .simple import Answers, SimpleCandidate
+from .simple import Answers, Candidate, Options, finite
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Outcome:
 
 def nan_problem(answers: Answers | None) -> str:
     """Return why a network with some answers on validation cannot be kept; empty if it can."""
-    if answers is None or leaderboard.finite(answers):
+    if answers is None or finite(answers):
         return ""
     wrong = (~np.isfinite(answers[1]).reshape(len(answers[1]), -1).all(1)).sum()
     return (
@@ -54,7 +54,7 @@ def nan_problem(answers: Answers | None) -> str:
 
 def choose(
     network: Candidate | None,
-    simple: list[SimpleCandidate],
+    simple: list[Candidate],
     problem: str,
     groups: np.ndarray | None,
     folds: int,
@@ -70,11 +70,11 @@ def choose(
     Raises:
         StageFailed: if there is a problem, and nothing else to keep.
     """
-    sound = [each for each in simple if leaderboard.finite(each.answers)]
+    sound = [each for each in simple if finite(each.answers)]
     if problem:
-        if not sound and (network is None or not leaderboard.finite(network.answers)):
+        if not sound and (network is None or not finite(network.answers)):
             raise StageFailed(f"{problem}; there is no other model to keep")
-        warnings.warn(problem, stacklevel=6)  # the caller of fit
+        warnings.warn(problem, stacklevel=4)  # the caller of fit
         if sound:
             network = None
         else:

@@ -13,21 +13,20 @@ reliability.svg        reliability curve, for classifiers with test scores
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from .. import __version__
 from ..config import demand_trust, from_dict, to_dict
-from ..data.containers import Names
 from ..data.labels import labels_from
 from ..data.offsets import Offsets
-from ..data.spec import SequenceSpec, Signal, Values
+from ..data.spec import SequenceSpec, Values
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
@@ -45,8 +44,8 @@ from ..system.files import (
 from ..tasks.simple.checks import check_columns, check_tensors
 from ..training import checkpoint
 from ..training.model import Model, Network
-from ..training.recipe import Recipe
 from .card import card
+from .fitting import TaskFitting
 from .inputs import Alphabet
 from .predictor import ESTIMATORS, PRETRAINER, Predictor
 from .scores import Reliability, Score
@@ -61,35 +60,10 @@ LEFT = 3600.0
 """Age in seconds at which a temporary file in the folder of a model is one that a killed process left."""
 
 
-@runtime_checkable
-class FittedEstimator(Protocol):
-    """What is saved of a trained estimator, besides ``classes_`` and ``n_features_in_`` if it has them."""
-
-    predictor_: Predictor
-    recipes_: list[Recipe]
-    scores_: dict[str, Json]
-    validation_scores_: list[Any]
-    data_facts_: Json
-    reading_: Json | None
-    trained_: bool
-    simple_: tuple[SimplePredictor, ...]
-    averaged_: bool
-    alphabet_: Alphabet | None
-    offsets_: Offsets
-    channels_: Names | None
-    leaderboard_: list[Json]
-    trials_: list[Json]
-    kept_: str
-    kept_score_: Score | None
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings."""
+E = TypeVar("E", bound=TaskFitting)
 
 
-E = TypeVar("E", bound=FittedEstimator)
-
-
-def save(estimator: FittedEstimator, folder: str | Path) -> Path:
+def save(estimator: TaskFitting, folder: str | Path) -> Path:
     """Write a trained estimator to a folder, creating it if needed.
 
     Raises:
@@ -171,7 +145,7 @@ def make_folder(folder: str | Path) -> Path:
     return Path(folder)
 
 
-def _content(estimator: FittedEstimator) -> Json:
+def _content(estimator: TaskFitting) -> Json:
     """Return the contents of ``model.json``, except the digest of the weights."""
     predictor = estimator.predictor_
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
@@ -251,7 +225,11 @@ def load(
         kind = content["kind"]
         if kind not in kinds and kind in (*ESTIMATORS.values(), PRETRAINER):
             raise SpecError(f"{folder} holds a {kind}, not a {' or '.join(kinds)}")
-        estimator = kinds[kind](**_settings(content, trust), device=device)
+        settings = {k: from_dict(v, trust) for k, v in content["settings"].items() if k not in ELSEWHERE}
+        for value in settings.values():
+            if isinstance(value, str) and ":" in value:  # code, e.g. of a mixer
+                demand_trust(value, trust)
+        estimator = kinds[kind](**settings, device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
         estimator.trained_ = bool(content.get("trained", True))
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
@@ -260,7 +238,10 @@ def load(
         estimator.offsets_ = Offsets.load(content.get("offsets"))
         names = content.get("channels")
         estimator.channels_ = names and [_label(name) for name in names]
-        _check_channels(estimator.predictor_.form.signal, estimator.offsets_.values, estimator.channels_)
+        signal = estimator.predictor_.form.signal
+        channels = signal.channels if isinstance(signal, Values) else 0
+        if any(each and len(each) != channels for each in (estimator.offsets_.values, names)):
+            raise ValueError(f"offsets or names for other channels than the {channels} of the network")
         estimator.kept_ = str(content.get("kept", ""))
         found = content.get("kept_score")
         estimator.kept_score_ = None if found is None else Score(**found)
@@ -268,7 +249,7 @@ def load(
         estimator.trials_ = list(content.get("trials", []))
         if content["classes"]:
             classes = _classes(content["classes"], estimator.predictor_.form.target)
-            vars(estimator)["classes_"] = classes
+            estimator.__dict__["classes_"] = classes
         if not isinstance(content["reading"], dict | None):
             raise TypeError("reading")
         estimator.reading_ = content["reading"]
@@ -277,9 +258,9 @@ def load(
         estimator.data_facts_ = dict(content["data"])
         estimator.recipes_ = [from_dict(recipe, trust) for recipe in content["recipes"]]
         if content.get("features") is not None:
-            vars(estimator)["n_features_in_"] = int(content["features"])
+            estimator.__dict__["n_features_in_"] = int(content["features"])
         if content.get("feature_names"):
-            vars(estimator)["feature_names_in_"] = np.array(content["feature_names"], dtype=object)
+            estimator.__dict__["feature_names_in_"] = np.array(content["feature_names"], dtype=object)
     estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
     return estimator
 
@@ -298,17 +279,6 @@ def _report_damage(folder: str | Path) -> Iterator[None]:
     except Exception as error:  # the file may hold anything
         reason = f"{type(error).__name__}: {error}"
         raise StoreError(damaged_message(Path(folder) / FILE, reason, AGAIN)) from error
-
-
-def _settings(content: Json, trust: tuple[str, ...]) -> dict[str, Any]:
-    """Return the settings of an estimator; modules named in them must be trusted."""
-    settings = {
-        key: from_dict(value, trust) for key, value in content["settings"].items() if key not in ELSEWHERE
-    }
-    for value in settings.values():
-        if isinstance(value, str) and ":" in value:
-            demand_trust(value, trust)
-    return settings
 
 
 def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> tuple[SimplePredictor, ...]:
@@ -415,12 +385,6 @@ def _plain(label: Any) -> Any:
 def _name(name: Any) -> Any:
     """Return the name of a channel in a form that JSON can hold: of other types, its text."""
     return _plain(name) if isinstance(name, str | int | float | tuple | np.generic) else str(name)
-
-
-def _check_channels(signal: Signal, *described: Sized | None) -> None:
-    channels = signal.channels if isinstance(signal, Values) else 0
-    if any(each and len(each) != channels for each in described):
-        raise ValueError(f"offsets or names for other channels than the {channels} of the network")
 
 
 def _label(plain: Any) -> Any:

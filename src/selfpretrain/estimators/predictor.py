@@ -81,18 +81,6 @@ class Predictor:
         """Return class probabilities (n, K), or predicted numbers (n, 1), averaged over the members."""
         return self.average(self.logits(data))
 
-    @torch.no_grad()
-    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return probabilities or numbers (rows, K), averaged over the members, without padding.
-
-        Args:
-            mask: (rows, L) or (1, L) positions to hide, as masked pretraining does.
-        """
-        inputs = inputs.to(self.device)
-        mask = None if mask is None else mask.to(self.device)
-        logits = [network.eval()(inputs, None, mask).double().cpu() for network in self.networks]
-        return torch.from_numpy(self.average(torch.stack(logits).numpy()))
-
     def average(self, logits: np.ndarray) -> np.ndarray:
         """Average the members' logits (members, n, K) as probabilities (n, K), or numbers as they are."""
         if self.output == "number":

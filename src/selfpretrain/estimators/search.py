@@ -8,7 +8,7 @@ the other settings, while time is left. Pretraining is shared by all trials with
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,8 +24,6 @@ from ..data.store import StoredDataset
 from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
 from ..objectives.regress import Rescaled
-from ..runner.experiment_dir import InFolders
-from ..runner.workspace import Workspace
 from ..studies.recipes.budgets import MANY
 from ..system.events import format_duration
 from ..system.files import Json
@@ -34,12 +32,13 @@ from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
-from .in_memory import FEW, clusters_of
-from .leaderboard import Options, answers, finite, score, sureness
+from .in_memory import FEW, clusters_of, labelled_only
+from .leaderboard import answers, score, sureness
 from .outcome import Outcome
 from .predictor import OUTPUTS, Output, Predictor
 from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
-from .simple import Answers, average_answers
+from .simple import Answers, Options, average_answers, finite
+from .training import Trainings, steps_of
 
 FOLDS = 5
 FIRST_FOLDS = 2
@@ -54,9 +53,6 @@ FINETUNING = 0.1
 """Share of a time limit after which each finetuning ends."""
 USED = 0.8
 """Share of a time limit that is planned."""
-
-Run = Callable[[list[Recipe]], list[Recipe]]
-"""Trains recipes, and returns those trained, whose batch may be smaller if memory ran out."""
 
 
 @dataclass(eq=False)
@@ -77,8 +73,7 @@ class Search:
 
     estimator: EstimatorSettings
     task: Task
-    workspace: Workspace
-    run: Run
+    trainings: Trainings
     seconds: float  # time limit of the whole fit
     deadline: float  # when it ends, of time.monotonic
     folds: Sequence[Task]
@@ -95,17 +90,18 @@ class Search:
         try:
             trials = self._planned()
         except TimeIsUp as error:
-            return untrained(self._first_recipe(), self.workspace, str(error))
+            return untrained(self._first_recipe(), self.trainings, str(error))
         try:
             finished = self._both_rounds(trials)
         except Interrupted:  # the time limit has passed
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
             return self._outcome(self._together(finished), self._options(finished), start)
-        problem = f"the network was not trained on all folds: the time limit of {self._limit} was up"
+        limit = format_duration(self.seconds)
+        problem = f"the network was not trained on all folds: the time limit of {limit} was up"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
-            return untrained(self._first_recipe(), self.workspace, problem)
+            return untrained(self._first_recipe(), self.trainings, problem)
         return replace(self._outcome([best], None, start), problem=problem)
 
     def _both_rounds(self, trials: list[_Trial]) -> list[_Trial]:
@@ -137,7 +133,10 @@ class Search:
 
         Each is tried only if time is left for it and for the second round.
         """
-        best, *others = _best_of_objectives(trials)
+        of_objective: dict[Any, _Trial] = {}
+        for trial in sorted(trials, key=lambda trial: -trial.score):
+            of_objective.setdefault(trial.settings["objective"], trial)
+        best, *others = of_objective.values()  # the best of every objective, the best first
         found = [_pooled(best, pooling) for pooling in poolings]
         found = [trial for trial in found if self._in_first_round(trial, trials)]
         top = max([best, *found], key=lambda trial: trial.score).recipe.model.pooling
@@ -266,7 +265,7 @@ class Search:
                 continue
             begun = time.monotonic()
             recipe = self._on_fold(trial.recipe, fold, share)
-            (trial.done[fold],) = self.run([recipe])
+            (trial.done[fold],) = self.trainings.run([recipe])
             trial.answers[fold] = self._answers(trial.done[fold])
             trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
@@ -296,12 +295,10 @@ class Search:
 
     def _answers(self, recipe: Recipe) -> Answers:
         val = recipe.task_of(recipe.last).load("val")
-        return answers(self._predictor([recipe]), val.take(val.labelled.nonzero()[:, 0]))
+        return answers(self._predictor([recipe]), labelled_only(val))
 
     def _predictor(self, recipes: list[Recipe]) -> Predictor:
-        finished = InFolders(self.workspace)
-        trained = [recipe for recipe in recipes if self.workspace.stage(recipe).finished]
-        networks = tuple(finished.network(recipe).to(self.workspace.device) for recipe in trained)
+        networks = tuple(self.trainings.network(recipe) for recipe in recipes)
         for network in networks:
             if isinstance(network.head, Rescaled) and isinstance(self.task.form.target, Reals):
                 network.head.rescale(self.task.form.target)  # trained in the units of its fold
@@ -337,15 +334,11 @@ class Search:
         recipes = list(first)
         with suppress(Interrupted):  # the time limit has passed: the members so far are kept
             for member in range(1, self.estimator.n_members):
-                recipes += self.run([replace(recipe, seed=recipe.seed + member) for recipe in first])
+                recipes += self.trainings.run([replace(each, seed=each.seed + member) for each in first])
         networks = self._predictor(recipes).networks
-        scores = [InFolders(self.workspace).result(recipe)["scores"]["val"] for recipe in recipes]
+        scores = [self.trainings.scores(recipe) for recipe in recipes]
         seconds = time.monotonic() - start
         return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
-
-    @property
-    def _limit(self) -> str:
-        return format_duration(self.seconds)
 
     @property
     def _output(self) -> Output:
@@ -355,13 +348,13 @@ class Search:
         return max(1.0, self.deadline - time.monotonic())
 
     def _say(self, line: str) -> None:
-        if not self.workspace.quiet:
+        if self.estimator.verbose:
             write_line(line)
 
 
-def untrained(recipe: Recipe, workspace: Workspace, problem: str) -> Outcome:
+def untrained(recipe: Recipe, trainings: Trainings, problem: str) -> Outcome:
     """Return the outcome of no training: a network with its initial weights, and why it has them."""
-    network = build_network(recipe).to(workspace.device).eval()
+    network = build_network(recipe).to(trainings.workspace.device).eval()
     return Outcome([recipe], (network,), problem=problem, trained=False)
 
 
@@ -369,14 +362,6 @@ def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:
     """Return a trial of the same settings with another pooling, which has not been trained."""
     recipe = replace(trial.recipe, model=replace(trial.recipe.model, pooling=pooling))
     return _Trial(trial.settings, recipe)
-
-
-def _best_of_objectives(trials: list[_Trial]) -> list[_Trial]:
-    """Return the best trial of every objective, the best first."""
-    found: dict[Any, _Trial] = {}
-    for trial in sorted(trials, key=lambda trial: -trial.score):
-        found.setdefault(trial.settings["objective"], trial)
-    return list(found.values())
 
 
 def _finalists(trials: list[_Trial]) -> list[_Trial]:
@@ -465,7 +450,7 @@ def _divided(left: float, pretraining: float, finetuning: float) -> tuple[float,
 
 def _steps(recipe: Recipe, share: float) -> dict[str, Any]:
     """Return a share of the steps of a recipe's last stage, as fields of a budget."""
-    steps = cost.plan(recipe).steps or 1
+    steps = steps_of(recipe) or 1
     return {"steps": max(1, round(share * steps)), "epochs": None, "flops": None}
 
 

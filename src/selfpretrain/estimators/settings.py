@@ -2,18 +2,18 @@
 
 import copy
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from ..config import Count
 from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
@@ -33,6 +33,7 @@ from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from .in_memory import InMemoryTask
 from .inputs import Kind
+from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
@@ -57,50 +58,9 @@ POOLINGS: tuple[Pooling, ...] = ("max", "mean", "attention", "last")
 """Poolings in the order in which they are tried."""
 
 Auto = Literal["auto"]
+Number = Annotated[int | float, Field(gt=0, lt=math.inf)]
+Portion = Annotated[int | float, Field(ge=0, lt=1)]
 Build = Callable[[Task, Mixer, Denoise], ArmRecipes]
-WORDS: dict[str, tuple[str, ...]] = {
-    "model": ("best", "network"),
-    "pooling": ("auto", *get_args(Pooling)),
-    "position_encoding": ("auto", *get_args(Positions)),
-    "scale": ("auto", "smoke"),
-    "signal": get_args(Kind),
-    "longer": ("cut", "refuse"),
-    "precision": ("auto", *get_args(Precision)),
-}
-"""Setting -> words that it takes."""
-RANGES = {
-    "width": (1, 1e6),
-    "depth": (1, 1e4),
-    "dropout": (0, 0.99),
-    "mask_rate": (1e-6, 1),
-    "lr": (1e-9, 1e3),
-    "finetune_lr": (1e-9, 1e3),
-    "pretrain_lr": (1e-9, 1e3),
-    "epochs": (1e-9, 1e9),
-    "pretrain_epochs": (1e-9, 1e9),
-    "batch_size": (1, 1e9),
-    "n_trials": (1, 100),
-    "validation_fraction": (0, 0.9),
-    "patience": (0, 1e6),
-    "n_members": (1, 1000),
-    "time_limit": (1e-6, 1e6),
-    "label_smoothing": (0, 0.99),
-}
-"""Setting -> smallest and largest number that it takes."""
-NONE = ("width", "depth", "mask_rate", "lr", "pretrain_lr", "epochs", "pretrain_epochs", "time_limit")
-"""Settings that may be None."""
-AUTO = ("finetune_lr", "batch_size", "n_trials", "patience")
-"""Numbers that may be "auto"."""
-WHOLE = ("width", "depth", "batch_size", "n_trials", "patience", "n_members")
-"""Numbers that must be whole."""
-FLAGS = {"signs": (True, False, "auto"), "calibrate": (True, False)}
-"""Setting -> values that it takes, of those that switch something on or off."""
-KINDS: dict[str, tuple[Any, str]] = {
-    "mixer": (str | Mixer, "'auto', a name from `selfpretrain list mixers`, or a mixer"),
-    "objective": (str | None, "'auto', a name from `selfpretrain list objectives`, or None"),
-    "device": (str, "'auto', 'cpu', 'cuda' or 'cuda:1'"),
-}
-"""Setting -> types that it takes, and what they are."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -146,7 +106,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         random_state: a number makes training reproducible; None draws a seed.
         precision: of matrix products: fp32, tf32 or bf16; auto: bf16 on GPUs, else fp32.
         verbose: show the progress of training.
-        runs: folder where finished stages are stored and reused; None: a temporary folder of this process.
+        runs: folder where stages are stored, and reused by later fits; a fit that was killed resumes from
+            there. None: nothing is stored.
     """
 
     model: Literal["best", "network"] = "best"
@@ -154,29 +115,29 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     objective: str | None = "auto"
     pooling: Auto | Pooling = "auto"
     position_encoding: Auto | Positions = "auto"
-    mask_rate: float | None = None
+    mask_rate: Annotated[int | float, Field(gt=0, le=1)] | None = None
     signs: bool | Auto = "auto"
     scale: Literal["auto", "smoke"] = "auto"
-    width: int | None = None
-    depth: int | None = None
-    dropout: int | float = 0.0
-    lr: float | None = None
-    finetune_lr: float | Auto = "auto"
-    pretrain_lr: float | None = None
-    epochs: int | float | None = None
-    pretrain_epochs: int | float | None = None
-    batch_size: int | Auto = "auto"
-    n_trials: int | Auto = "auto"
-    validation_fraction: int | float = 0.15
-    patience: int | Auto = "auto"
-    n_members: int = 1
-    time_limit: int | float | None = None
+    width: Count | None = None
+    depth: Count | None = None
+    dropout: Portion = 0.0
+    lr: Number | None = None
+    finetune_lr: Number | Auto = "auto"
+    pretrain_lr: Number | None = None
+    epochs: Number | None = None
+    pretrain_epochs: Number | None = None
+    batch_size: Count | Auto = "auto"
+    n_trials: Count | Auto = "auto"
+    validation_fraction: Annotated[int | float, Field(ge=0, le=0.9)] = 0.15
+    patience: Annotated[int, Field(ge=0)] | Auto = "auto"
+    n_members: Count = 1
+    time_limit: Number | None = None
     signal: Kind = "auto"
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
     precision: Auto | Precision = "auto"
     random_state: Any = 0
-    verbose: bool = False
+    verbose: bool | int = False
     runs: str | Path | None = None
 
     rate: ClassVar[float | None] = None
@@ -357,11 +318,14 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the seed of this fit: one for all its trials, so that they share their pretraining."""
         return vars(self)["seed_"] if "seed_" in vars(self) else self._draw_seed()
 
-    def _workspace(self) -> Workspace:
-        runs = Path(self.runs) if self.runs is not None else Path(_scratch_folder().name)
-        end = vars(self).get("_end", math.inf)
-        place = Workspace.of(runs, self.device, "1")
-        return replace(place, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
+    def _workspace(self, end: float = math.inf) -> Workspace:
+        """Return the workspace of this machine, where work stops at a time of ``time.monotonic``."""
+        workspace = Workspace.of(Path(self.runs or "runs"), self.device, "1")
+        return replace(workspace, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
+
+    def _trainings(self, end: float = math.inf) -> Trainings:
+        kind = Trainings if self.runs is None else StoredTrainings
+        return kind(self._workspace(end), halves=self.batch_size == "auto")
 
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
@@ -385,12 +349,6 @@ def _may_be_causal(mixer: Mixer) -> bool:
 def has_val(task: Task) -> bool:
     """Return whether a task has a val split; in memory it has none if too few examples are labelled."""
     return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
-
-
-def with_half_batch(recipe: Recipe) -> Recipe:
-    """Return the recipe with half the batch size, at least 1."""
-    stages = tuple(replace(stage, batch=max(1, stage.batch // 2)) for stage in recipe.stages)
-    return replace(recipe, stages=stages)
 
 
 def _grow(recipe: Recipe, seconds: float) -> Recipe:
@@ -428,14 +386,11 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
     return largest
 
 
-def _steps(recipe: Recipe) -> list[int]:
-    return [cost.plan(prefix).steps or 0 for prefix in recipe.prefixes()]
-
-
 def stage_seconds(recipe: Recipe) -> list[float]:
     """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
     per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
-    return [OVERHEAD * n * each for n, each in zip(_steps(recipe), per_step, strict=True)]
+    steps = [steps_of(prefix) or 0 for prefix in recipe.prefixes()]
+    return [OVERHEAD * n * each for n, each in zip(steps, per_step, strict=True)]
 
 
 def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> list[float]:
@@ -473,47 +428,29 @@ def shortened(recipe: Recipe, seconds: float) -> Recipe:
     expected = stage_seconds(recipe)
     share = min(1.0, USED * seconds / sum(expected))
     stages = []
-    for stage, steps, of_stage in zip(recipe.stages, _steps(recipe), expected, strict=True):
+    for prefix, of_stage in zip(recipe.prefixes(), expected, strict=True):
         hours = seconds * of_stage / sum(expected) / 3600
-        stages.append(replace(stage, budget=Budget(steps=max(1, round(steps * share)), hours=hours)))
+        steps = max(1, round((steps_of(prefix) or 0) * share))
+        stages.append(replace(prefix.last, budget=Budget(steps=steps, hours=hours)))
     return replace(recipe, stages=tuple(stages))
 
 
-@cache
-def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(prefix="selfpretrain-")
+def check_settings(estimator: "EstimatorSettings") -> None:
+    """Check the values of settings by the types of the constructor's arguments.
 
-
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Check the values of settings; names of mixers and objectives are checked when they are looked up.
+    Names of mixers and objectives are checked when they are looked up.
 
     Raises:
-        SpecError: naming a setting with a wrong value, and what it takes.
+        SpecError: naming a setting with a wrong value, and what it should be.
     """
-    for name, words in (WORDS | FLAGS).items():
-        if name in settings and settings[name] not in words:
-            raise SpecError(f"{name}={settings[name]!r} is not offered; use {_listed(words)}")
-    for name, (kinds, said) in KINDS.items():
-        if not isinstance(settings[name], kinds):
-            raise SpecError(f"{name}={settings[name]!r} is not offered; use {said}")
-    weights = settings.get("class_weight")
-    if not (isinstance(weights, Mapping) or weights in (None, "balanced")):
-        raise SpecError(f"class_weight={weights!r} is not offered; use 'balanced', a dict or None")
-    for name, (low, high) in RANGES.items():
-        if name in settings:
-            _check_number(name, settings[name], low, high)
-
-
-def _check_number(name: str, value: Any, low: int | float, high: int | float) -> None:
-    if (value is None and name in NONE) or (value == "auto" and name in AUTO):
-        return
-    kinds = int | np.integer if name in WHOLE else int | float | np.number
-    number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not number or not low <= value <= high:
-        kind = "whole number" if name in WHOLE else "number"
-        other = " or 'auto'" if name in AUTO else " or None" if name in NONE else ""
-        raise SpecError(f"{name}={value!r} is not offered; use a {kind} from {low:g} to {high:g}{other}")
-
-
-def _listed(words: tuple[Any, ...]) -> str:
-    return ", ".join(map(repr, words))
+    how = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    for field in fields(estimator):
+        value = getattr(estimator, field.name)
+        check: TypeAdapter[Any] = TypeAdapter(cast(Any, field.type), config=how)
+        try:
+            check.validate_python(value.item() if isinstance(value, np.generic) else value)
+        except ValidationError as error:
+            messages = [problem["msg"].removeprefix("Input should be ") for problem in error.errors()]
+            messages += ["None"] if field.default is None else []
+            wanted = ", or ".join(dict.fromkeys(messages))
+            raise SpecError(f"{field.name}={value!r} is not offered; it should be {wanted}") from error

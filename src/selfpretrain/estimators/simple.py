@@ -18,7 +18,6 @@ import torch
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
-from torch import Tensor
 
 from ..data.dataset import SequenceDataset
 from ..data.moments import fit_target
@@ -87,11 +86,6 @@ class SimplePredictor:
         ends = data.lengths[0].numpy().cumsum()
         return np.split(self.probabilities(data), ends[:-1])
 
-    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
-        rows = np.full(len(inputs), -1, dtype=np.int64)
-        return torch.from_numpy(self.probabilities(SequenceDataset.from_array(inputs.numpy(), rows)))
-
     def about(self) -> Json:
         """Return the names of the features and of the kind of model."""
         return {"features": self.features.name, "model": self.model.kind}
@@ -115,17 +109,38 @@ class SimplePredictor:
 
 
 @dataclass(frozen=True)
-class SimpleCandidate:
-    """A simple method, fitted on all labelled examples, and its answers on validation.
+class Options:
+    """What the answers of a candidate were chosen from: the answers of every setting, on the same examples.
+
+    Of a network, ``finalists`` settings go on to a second round, the best of the first, and the best of
+    another kind; the best of them is kept, or their average.
 
     Args:
-        options: the answers of all settings, of which the best ones are its own.
+        first: (n,) whether an example was in the first round; None: there is one round.
+        kinds: kind of every setting.
     """
 
-    model: SimplePredictor
+    answers: Sequence[Answers]
+    first: np.ndarray | None = None
+    kinds: Sequence[Any] = ()
+    finalists: int = 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trained model, its answers on validation examples that it was not trained on, and its options."""
+
+    name: str
+    model: "Answering"
     answers: Answers
-    options: Sequence[Answers]
     seconds: float
+    parameters: int
+    options: Options | None = None
+
+
+def finite(found: Answers) -> bool:
+    """Return whether all outputs are finite numbers."""
+    return bool(np.isfinite(found[1]).all())
 
 
 @dataclass(frozen=True)
@@ -146,7 +161,7 @@ class SimpleMethods:
     quality: Callable[[Answers], tuple[float, float]]
     class_weights: tuple[float, ...] = ()
 
-    def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> list[SimpleCandidate]:
+    def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> list[Candidate]:
         """Fit every suitable method that the time allows.
 
         Args:
@@ -154,7 +169,7 @@ class SimpleMethods:
             begin, end: times of ``time.monotonic``: no method is begun after the first, and one that is not
                 validated by the second is given up.
         """
-        found: list[SimpleCandidate | None] = []
+        found: list[Candidate | None] = []
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
             for method in candidates_for(self.form, labelled):
@@ -162,9 +177,7 @@ class SimpleMethods:
                     found.append(self.candidate(method, labelled, end))
         return [each for each in found if each is not None]
 
-    def candidate(
-        self, method: Method, labelled: SequenceDataset, end: float = math.inf
-    ) -> SimpleCandidate | None:
+    def candidate(self, method: Method, labelled: SequenceDataset, end: float = math.inf) -> Candidate | None:
         """Choose a setting of a method on the folds, and fit it with that on all labelled examples.
 
         It is None if validation has not finished at ``end``.
@@ -177,7 +190,14 @@ class SimpleMethods:
             return None
         best = max(joined, key=lambda setting: self.quality(joined[setting]))
         model = self._fit(method, *self._features(method, measured, labelled), best)
-        return SimpleCandidate(model, joined[best], [*joined.values()], time.monotonic() - start)
+        return Candidate(
+            model.name,
+            model,
+            joined[best],
+            time.monotonic() - start,
+            model.parameters,
+            Options([each for each in joined.values() if finite(each)]),
+        )
 
     def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
         """Return features without what needs labels, and the answers of every setting on all folds."""
@@ -275,10 +295,6 @@ class AveragePredictor:
         """Return the probabilities (L, K) at the positions of every sequence."""
         parts = [member.position_probabilities(data) for member in self.members]
         return [np.mean(of_sequence, axis=0) for of_sequence in zip(*parts, strict=True)]
-
-    def outputs(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return probabilities or numbers (rows, K) for sequences (rows, L, ...) without padding."""
-        return torch.stack([member.outputs(inputs, mask) for member in self.members]).mean(0)
 
 
 Answering = Predictor | SimplePredictor | AveragePredictor

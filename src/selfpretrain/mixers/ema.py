@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..config import Count, spec
 from .base import LayerContext, Mixer
-from .common.convolution import Averages, Convolution
+from .common.convolution import Convolution, MovingAverages
 
 
 @spec
@@ -35,7 +35,7 @@ class EMALayer(Convolution):
 
     def __init__(self, context: LayerContext, settings: EMA) -> None:
         super().__init__(context)
-        self.averages = Averages(self.directions, context.width, settings.states)
+        self.averages = MovingAverages(self.directions, context.width, settings.states)
 
     def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K of the module docstring."""

@@ -50,8 +50,8 @@ class LocalLayer(Pairs):
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether the key is in the block of the query or a neighbouring one."""
-        further = key // self.block - query // self.block
-        return (further >= -self.before) & (further <= self.after)
+        blocks_ahead = key // self.block - query // self.block
+        return (blocks_ahead >= -self.before) & (blocks_ahead <= self.after)
 
 
 mixer = Local

@@ -23,7 +23,7 @@ from ..errors import SpecError
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
 from .common.attention_heads import angles, rotate
-from .common.convolution import Averages
+from .common.convolution import MovingAverages
 from .ops._exact import full_precision
 from .ops.longconv import causal_conv, two_sided_conv
 
@@ -68,7 +68,7 @@ class MegaLayer(nn.Module):
         self.chunk = settings.chunk
         self.weigh = settings.weigh
         self.longest = settings.chunk or context.length
-        self.averages = Averages(1 if context.causal else 2, D, settings.states)
+        self.averages = MovingAverages(1 if context.causal else 2, D, settings.states)
         self.skip = nn.Parameter(torch.randn(D))  # w
         self.z = nn.Linear(D, z)
         self.v = nn.Linear(D, E)

@@ -64,7 +64,7 @@ class NgramStatistics(Denoise):
     needs_tokens: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
     statistics: ClassVar[BoundaryStatistics | None] = None
-    """Of the training sequences, after ``measured``; without, those of each batch."""
+    """Statistics of the training sequences, set by ``measured``; None: each batch has its own."""
 
     def measured(self, train: SequenceDataset) -> "NgramStatistics":
         """Return the objective with the statistics of the training sequences."""

@@ -24,7 +24,7 @@ OUTCOMES = {
 }
 """Meaning of a contrast by (positive on training data, positive on test data)."""
 SEVERAL_ARMS = 3
-"""Fewest further arms for which the table of gaps is built."""
+"""Minimum number of further arms for which the table of gaps is built."""
 
 
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
@@ -124,10 +124,10 @@ def gaps(analysis: Analysis) -> ReportTable:
                 rows.append((*map(Entry, (task.label, row, column)), score, share, bounds, compute))
     headings = ("task", "model", "arm", "score", "of the gap", "95 % interval", "compute")
     caption = (
-        f"Of the gap: (arm {format.MINUS} control) / (treatment {format.MINUS} control), of the means over "
-        "the seeds that all three have; 0 % is the control, 100 % the treatment. Its interval is Fieller's, "
-        "over seeds; without one the gap is not clear, and nothing can be said of its parts. Compute: FLOPs "
-        "of one run relative to the treatment."
+        f"Share of the gap: (arm {format.MINUS} control) / (treatment {format.MINUS} control), of the means "
+        "over the seeds that all three have; 0 % is the control, 100 % the treatment. Its interval is "
+        "Fieller's, over seeds; without one the gap is not clear, and nothing can be said of its parts. "
+        "Compute: FLOPs of one run relative to the treatment."
     )
     title = "How much of the gap other arms close"
     return by_task(analysis, ReportTable("gaps", title, headings, tuple(rows), caption, words=3))

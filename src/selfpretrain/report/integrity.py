@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ..errors import StoreError
 from ..system.files import Json, damaged_message, digest_of, explain_errors, sha256_of
 
-OURS = ("classify", "regress", "multilabel", "token-classify")
+OUR_OBJECTIVES = ("classify", "regress", "multilabel", "token-classify")
 """Our objectives, scored by accuracy, F1 or R2; other objectives may define their own score."""
 OBJECTIVES = "selfpretrain.objectives"
 CLOSE = 1e-4
 """Absolute and relative tolerance of scores: the order of summation may differ."""
-MEND = "delete this one file, {}, and run again"
+RUN_AGAIN = "delete this one file, {}, and run again"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
         if {it.shape for it in arrays.values()} != {(len(found.target),)}:
             raise ValueError("its arrays differ in shape")
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(damaged_message(path, error, MEND.format("result.json beside it"))) from error
+        raise StoreError(damaged_message(path, error, RUN_AGAIN.format("result.json beside it"))) from error
     return found
 
 
@@ -115,9 +115,9 @@ def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
     """
     with explain_errors(path, "read"):
         content = path.read_bytes() if path.exists() else b""
-    again = MEND.format("result.json beside it")
+    advice = RUN_AGAIN.format("result.json beside it")
     if (known := digests.get(path.name)) and digest_of(content) != known:
-        raise StoreError(damaged_message(path, "its content is not what was written", again))
+        raise StoreError(damaged_message(path, "its content is not what was written", advice))
     return [entry for line in content.splitlines() if (entry := _entry(line))]
 
 
@@ -145,11 +145,11 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
     test = result.get("scores", {}).get("test") or {}
     if kept is None or not test:
         return ""
-    again = kept.score()
-    ours = result.get("objective") in OURS
+    recomputed = kept.score()
+    ours = result.get("objective") in OUR_OBJECTIVES
     for name in dict.fromkeys((kept.metric, *(["score"] if ours else []))):
-        if name in test and not np.isclose(test[name], again, CLOSE, CLOSE, equal_nan=True):
-            return f"it says {name} {test[name]:.6g}, its predictions give {again:.6g}"
+        if name in test and not np.isclose(test[name], recomputed, CLOSE, CLOSE, equal_nan=True):
+            return f"it says {name} {test[name]:.6g}, its predictions give {recomputed:.6g}"
     return ""
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from .integrity import MEND, Predictions, contradiction
+from .integrity import RUN_AGAIN, Predictions, contradiction
 from .manifest import CellRecord, ExperimentRecord, TaskRecord
 from .paper_numbers import PaperNumber, look_up
 from .sequential import Looks
@@ -26,7 +26,7 @@ RESULT = "result.json"
 RESTORED = "restored.json"
 DIGITS = 15
 """Largest number of decimals of a printed score."""
-MEND_RESULT = MEND.format(f"{RESULT} beside it")
+MEND_RESULT = RUN_AGAIN.format(f"{RESULT} beside it")
 
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ def read_record(folder: Path) -> ExperimentRecord:
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
     content = read_json(
-        path, (FORMAT,), MEND.format(path.name), needs_digest=lambda it: it.get("format") == FORMAT
+        path, (FORMAT,), RUN_AGAIN.format(path.name), needs_digest=lambda it: it.get("format") == FORMAT
     )
     record = parsed(ExperimentRecord, content, path)
     if wrong := _wrong(record):
@@ -262,7 +262,7 @@ def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
     path = folder / RESULT
     restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
     content = read_json(
-        path, advice=MEND.format(RESULT), needs_digest=lambda content: bool(restored) or _named(content)
+        path, advice=RUN_AGAIN.format(RESULT), needs_digest=lambda content: bool(restored) or _named(content)
     )
     files = {**_digests(restored), **_digests(content)}
     found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
@@ -295,7 +295,7 @@ def _digests(content: Json) -> Json:
 
 def _check_identity(found: StageResult, content: Json, kept: Predictions | None) -> None:
     if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
-        raise StoreError(f"{found.folder / RESULT}: {wrong}; {MEND.format(RESULT)}")
+        raise StoreError(f"{found.folder / RESULT}: {wrong}; {RUN_AGAIN.format(RESULT)}")
 
 
 def _check_recipe(found: StageResult, content: Json) -> None:
@@ -333,7 +333,7 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {where}: {first['msg']}; {MEND.format(path.name)}") from error
+        raise StoreError(f"{path}: {where}: {first['msg']}; {RUN_AGAIN.format(path.name)}") from error
 
 
 @cache

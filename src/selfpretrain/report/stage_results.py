@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..system.files import Json, read_json
-from .integrity import OURS, Predictions, joined, read_log, read_predictions
+from .integrity import OUR_OBJECTIVES, Predictions, joined, read_log, read_predictions
 from .manifest import CellRecord
 from .paper_numbers import PaperNumber
 
@@ -180,7 +180,7 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
         split: {name: float(np.mean([part.scores[split][name] for part in parts])) for name in known}
         for split, known in parts[0].scores.items()
     }
-    if answers is not None and parts[0].objective in OURS:
+    if answers is not None and parts[0].objective in OUR_OBJECTIVES:
         scores["test"]["score"] = answers.score()
     *before, last = (stage for fold in folds for stage in fold.stages)
     return replace(folds[0], stages=(*before, replace(last, scores=scores, folds=parts)))

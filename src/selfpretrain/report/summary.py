@@ -146,7 +146,7 @@ def seeds(analysis: Analysis) -> str:
 
 
 def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
-    """Return why a difference is no evidence (divergence, equal answers, ceiling); "" if it is."""
+    """Return why a difference is not evidence (divergence, equal answers, ceiling); "" if it is."""
     if found.estimate is None:
         return ""
     task = analysis.task

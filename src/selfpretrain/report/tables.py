@@ -189,7 +189,7 @@ def costs(analysis: Analysis) -> ReportTable:
         rows.append((Entry(column), *entries, _cost(every)))
     rows.append((Entry("spent, each stage once"), *[Entry("")] * len(analysis.tasks), spent(analysis)))
     caption = (
-        "Of a task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
+        "One task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
         "stage counted in each."
     )
     record = analysis.results.record

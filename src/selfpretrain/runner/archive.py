@@ -46,7 +46,7 @@ Measures = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Archive:
-    """A file of kept results."""
+    """A file of bundled results."""
 
     file: Path
 

@@ -106,7 +106,7 @@ class Experiment:
         """The cells that are run in any case: those of the first look, or all cells without looks."""
         if self.looks is None:
             return self.cells
-        return tuple(cell for cell in self.cells if self._rank(cell) < self.looks.first)
+        return tuple(cell for cell in self.cells if self._seed_index(cell) < self.looks.first)
 
     def with_seeds(self, due: SeedsDue) -> "Experiment":
         """Return the experiment with the first seeds of every task and row, as many as are due."""
@@ -114,7 +114,7 @@ class Experiment:
             id(cell)
             for number, cells in enumerate(self.by_task())
             for cell in cells
-            if self._rank(cell) < due[number, cell.row]
+            if self._seed_index(cell) < due[number, cell.row]
         }
         return replace(self, cells=tuple(cell for cell in self.cells if id(cell) in kept))
 
@@ -132,7 +132,7 @@ class Experiment:
         possible = tuple(pair for pair in self.contrasts if columns.issuperset(pair))
         return possible or self.contrasts
 
-    def _rank(self, cell: Cell) -> int:
+    def _seed_index(self, cell: Cell) -> int:
         return cell.recipe.seed - self.first_seed
 
     def by_task(self) -> list[list[Cell]]:

@@ -18,7 +18,7 @@ from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.integrity import MEND, read_log
+from ..report.integrity import RUN_AGAIN, read_log
 from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
 from ..report.results import ExperimentResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
@@ -51,7 +51,7 @@ class ExperimentFolder:
     """The folder of an experiment, next to the folder of its stages.
 
     Args:
-        kept: folder of kept results and of interpretations written by hand.
+        kept: folder of bundled results and of interpretations written by hand.
     """
 
     plan: Plan
@@ -82,7 +82,7 @@ class ExperimentFolder:
         """Restore kept stages that are not on disk, and return how many.
 
         Raises:
-            StoreError: if the file of kept results is damaged.
+            StoreError: if the file of bundled results is damaged.
         """
         if self.archive is None:
             return 0
@@ -101,7 +101,7 @@ class ExperimentFolder:
         """Names of the kept stages, which ``restore`` would restore.
 
         Raises:
-            StoreError: if the file of kept results is damaged.
+            StoreError: if the file of bundled results is damaged.
         """
         return self.archive.names() if self.archive else frozenset()
 
@@ -111,7 +111,7 @@ class ExperimentFolder:
         self.folder.drop(self._measures_file)
 
     def keep(self) -> int:
-        """Add finished stages to the kept results, and return how many."""
+        """Add finished stages to the bundled results, and return how many."""
         if self.archive is None:
             return 0
         measures = {self._measures_file: [asdict(one) for one in self.measures()]}
@@ -210,7 +210,7 @@ class ExperimentFolder:
         return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
 
     def _interpretation(self) -> str:
-        """Return the interpretation written by hand, from the folder of kept results; "" if there is none."""
+        """Return the interpretation written by hand, from the folder of bundled results; "" without."""
         file = self.kept / f"{self._name}.md" if self.kept else None
         return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
 
@@ -315,7 +315,7 @@ def _measures(plain: Json, path: Path) -> list[Measure]:
     try:
         return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
     except pydantic.ValidationError as error:
-        raise StoreError(damaged_message(path, error, MEND.format(path.name))) from error
+        raise StoreError(damaged_message(path, error, RUN_AGAIN.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:

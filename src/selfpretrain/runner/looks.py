@@ -72,7 +72,7 @@ def announce(due: SeedsDue, folder: ExperimentFolder) -> None:
 def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
     """Return sentences on how many seeds gains of 2, 5 and 10 points would take, a sentence per task and row.
 
-    The spread between seeds is that of finished and kept results of the same arms. The choice of the test
+    The spread between seeds is that of finished and bundled results of the same arms. The choice of the test
     examples, which is not known before, is left out.
     """
     scores = _known_scores(folder.experiment.cells, folder)

@@ -30,7 +30,7 @@ from ..training.recipe import (
     stage_id,
     training_data,
 )
-from ..training.train import Checkpoint, Data, Trained, never, train
+from ..training.train import Checkpoint, Trained, TrainingData, never, train
 from ..training.transfer import TransferResult, freeze, transfer_weights
 from .archive import RESTORED
 from .plan import PlannedStage, plan_recipes, read_result
@@ -84,7 +84,7 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
                 run = StageRun(stage, workspace, attempt)
                 if not run.trained:
                     with contextlib.closing(StageCheckpoint(attempt)) as checkpoint:
-                        run.keep(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
+                        run.save(train(**run.arguments(), checkpoint=checkpoint, log=checkpoint.log))
                 run.test()
                 result = run.publish()
             except Interrupted:
@@ -142,7 +142,7 @@ class StageRun:
         self.examples = training_data(stage.recipe)
         self.recipe = measured(stage.recipe, self.examples)
         self.network = build_network(stage.recipe)
-        self.moved: TransferResult | None = None
+        self.transferred: TransferResult | None = None
         self.result: Json = {}
         self.trained = distributed.any_process(self.main and folder.finished)
         if self.trained:
@@ -153,7 +153,7 @@ class StageRun:
         elif stage.parent is not None:
             parent = workspace.folder(stage.parent)
             weights, _ = parent.load(WEIGHTS, parent.read(RESULT).get("weights", ""))
-            self.moved = transfer_weights(weights, self.network, self.recipe.last.transfer)
+            self.transferred = transfer_weights(weights, self.network, self.recipe.last.transfer)
         self.network.to(workspace.device)
 
     @cached_property
@@ -180,14 +180,14 @@ class StageRun:
         return {
             "stage": replace(last, budget=last.budget.as_steps(self.cost.steps)),
             "network": self.network,
-            "data": Data(recipe.task_of(last).form, examples, val),
+            "data": TrainingData(recipe.task_of(last).form, examples, val),
             "seed": recipe.seed,
             "number": len(recipe.stages),
             "slow": recipe.model.mixer.slow(),
             "stop": self.workspace.stop,
         }
 
-    def keep(self, trained: Trained) -> None:
+    def save(self, trained: Trained) -> None:
         """Write the weights and the result without test scores."""
         last = self.recipe.last
         digest = examples_digest(self.examples.digests())
@@ -208,7 +208,7 @@ class StageRun:
                 "examples": trained.step * last.batch,
             },
             "scores": {"val": trained.scores},
-            "transfer": to_dict(self.moved),
+            "transfer": to_dict(self.transferred),
             "data": {"split": "train", "rows": len(self.examples), "sha256": digest},
         }
         if self.main:
@@ -316,7 +316,9 @@ class RemoteStage:
             share_gpu(max(1, int(1 / gpus)))
         try:
             with catch_signals() as stop_requested:
-                self._check()
+                if stage_id(self.stage.recipe) != self.stage.id:
+                    why = "; ".join(_differences(self.stage.recipe, self.identity)) or "another version"
+                    raise SpecError(f"{self.stage.id} would be another stage here: {why}")
                 workspace = replace(self.workspace, stop=lambda: stop_requested() or stop())
                 run_stage(self.stage, workspace)
         except Interrupted as error:
@@ -324,13 +326,6 @@ class RemoteStage:
         except SelfPretrainError as error:
             return "failed", str(error)
         return "done", ""
-
-    def _check(self) -> None:
-        if stage_id(self.stage.recipe) != self.stage.id:
-            differences = "; ".join(_differences(self.stage.recipe, self.identity))
-            raise SpecError(
-                f"{self.stage.id} would be another stage here: {differences or 'another version'}"
-            )
 
 
 def run_remote(stage: RemoteStage) -> Outcome:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
 from ..registry import name_of
-from ..training.recipe import Budget, Recipe, Stage
+from ..training.recipe import Recipe
 from .experiment import Cell, Experiment
 from .run import run_recipes
 from .run_dir import RESULT
@@ -14,7 +14,7 @@ from .workspace import Workspace
 TUNING_SEED = 1_000
 """Seed of all tuning trials; it is never reported."""
 Setting = dict[str, float | int]
-WORDS = {"lr": "learning rate", "batch": "batch", "weight_decay": "weight decay", "dropout": "dropout"}
+LABELS = {"lr": "learning rate", "batch": "batch", "weight_decay": "weight decay", "dropout": "dropout"}
 
 
 @spec
@@ -31,7 +31,7 @@ class SearchSpace:
 
     def settings(self) -> list[Setting]:
         """Return every combination."""
-        axes = {name: getattr(self, name) for name in WORDS if getattr(self, name)}
+        axes = {name: getattr(self, name) for name in LABELS if getattr(self, name)}
         return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
@@ -44,21 +44,26 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     settings = space.settings()
     first = dict[tuple[str, ...], Cell]()
     for cell in experiment.cells:
-        first.setdefault(_arm(cell), cell)
+        first.setdefault(_place(cell), cell)
     trials = {
-        arm: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
-        for arm, cell in first.items()
+        place: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
+        for place, cell in first.items()
     }
     run_recipes((recipe for recipes in trials.values() for recipe in recipes), workspace, tested=False)
-    scores = {arm: [_score(recipe, workspace) for recipe in recipes] for arm, recipes in trials.items()}
-    best = {arm: settings[values.index(max(values))] for arm, values in scores.items()}
-    cells = (replace(cell, recipe=with_setting(cell.recipe, best[_arm(cell)])) for cell in experiment.cells)
+    scores = {
+        place: [float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"]) for recipe in recipes]
+        for place, recipes in trials.items()
+    }
+    best = {place: settings[values.index(max(values))] for place, values in scores.items()}
+    cells = tuple(
+        replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells
+    )
     notes = [
-        f"{', '.join(arm)}: {_describe(best[arm])} (validation score {max(values):.3f}), of {len(values)} "
-        f"settings tried with seed {TUNING_SEED}, which is not reported"
-        for arm, values in scores.items()
+        f"{', '.join(place)}: {_describe(best[place])} (validation score {max(values):.3f}), of "
+        f"{len(values)} settings tried with seed {TUNING_SEED}, which is not reported"
+        for place, values in scores.items()
     ]
-    return replace(experiment, cells=tuple(cells), notes=(*experiment.notes, *notes))
+    return replace(experiment, cells=cells, notes=(*experiment.notes, *notes))
 
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
@@ -68,25 +73,18 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     lr = setting.get("lr", last.optim.lr)
     decay = setting.get("weight_decay", last.optim.weight_decay)
     optim = replace(last.optim, lr=lr, weight_decay=decay)
-    last = replace(last, optim=optim, batch=batch, budget=_same_examples(last, batch))
+    budget = last.budget
+    if budget.steps is not None and batch != last.batch:
+        budget = replace(budget, steps=max(1, round(budget.steps * last.batch / batch)))
+    last = replace(last, optim=optim, batch=batch, budget=budget)
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
     return replace(recipe, model=model, stages=(*recipe.stages[:-1], last))
 
 
-def _same_examples(stage: Stage, batch: int) -> Budget:
-    if stage.budget.steps is None or batch == stage.batch:
-        return stage.budget
-    return replace(stage.budget, steps=max(1, round(stage.budget.steps * stage.batch / batch)))
-
-
-def _arm(cell: Cell) -> tuple[str, ...]:
+def _place(cell: Cell) -> tuple[str, ...]:
     fold = (f"fold {cell.fold + 1}",) if len(cell.recipe.task.parts()) > 1 else ()
     return (cell.label or name_of(cell.recipe.task), *fold, cell.row, cell.column)
 
 
 def _describe(setting: Setting) -> str:
-    return ", ".join(f"{WORDS[name]} {value:g}" for name, value in setting.items())
-
-
-def _score(recipe: Recipe, workspace: Workspace) -> float:
-    return float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"])
+    return ", ".join(f"{LABELS[name]} {value:g}" for name, value in setting.items())

@@ -7,7 +7,7 @@ finetuning; the largest |K| of any channel and direction at every lag, in every 
 
 Expected: decay that differs between layers and tasks, where the start's is always the same.
 
-What differs: at the small scale lags reach 63, and the paper shows odd layers of six only. Of long sequences
+What differs: at the small scale lags reach 63, and the paper shows odd layers of six only. In long sequences
 the first lags are shown one by one, so that the grid of PathX, 128 lags apart, is seen, and all of them in
 bins.
 """
@@ -28,7 +28,7 @@ from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Points, TableRow, T
 from .recipes.arms import MATCHED, SPT
 
 LAGS = 1024
-"""Most lags shown one by one."""
+"""Maximum number of lags shown one by one."""
 BINS = 256
 """Number of bins for longer kernels."""
 

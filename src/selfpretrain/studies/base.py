@@ -34,7 +34,7 @@ class Study(abc.ABC):
     figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # plot of the scores on its page
     paper: ClassVar[str] = ""  # CSV file of published numbers, e.g. amos2024
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
-    lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and kept results
+    lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and bundled results
     kept_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:

@@ -50,7 +50,7 @@ MATCHES = {"none": "", "params": "parameters", "flops": "FLOPs per step"}
 MAX_SIZE_RATIO = 1.1
 """Ratio of parameter counts above which the report says that the models differ in size."""
 MIN_STEPS = 50
-"""Fewest steps to which a stage may be shortened."""
+"""Minimum number of steps to which a stage may be shortened."""
 
 
 @spec

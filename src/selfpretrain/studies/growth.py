@@ -39,9 +39,9 @@ from .common.table_study import (
 )
 from .recipes.arms import MATCHED, SPT, scale_budget
 
-LITTLE = "SPT, a third"
-MUCH = "SPT, three times"
-MUCH_MATCHED = "scratch (matched to three times)"
+SPT_THIRD = "SPT, a third"
+SPT_TRIPLE = "SPT, three times"
+MATCHED_TRIPLE = "scratch (matched to three times)"
 SIZES = (8, 12, 16)
 
 
@@ -49,7 +49,7 @@ SIZES = (8, 12, 16)
 class Growth(TableStudy):
     """Five arms per length."""
 
-    contrasts = ((SPT, MATCHED), (MUCH, MUCH_MATCHED), (SPT, LITTLE), (MUCH, SPT))
+    contrasts = ((SPT, MATCHED), (SPT_TRIPLE, MATCHED_TRIPLE), (SPT, SPT_THIRD), (SPT_TRIPLE, SPT))
     figure = "bars"
     tasks = (PATHFINDER, PATHX)
     architectures = (
@@ -69,7 +69,7 @@ class Growth(TableStudy):
         """Return matched scratch and SPT, also with a third and with three times the pretraining."""
         arms = self.arms(label, task, architecture)
         recipes = super().recipes(label, task, architecture, planner)
-        for factor, names in ((1 / 3, {SPT: LITTLE}), (3.0, {MATCHED: MUCH_MATCHED, SPT: MUCH})):
+        for factor, names in ((1 / 3, {SPT: SPT_THIRD}), (3.0, {MATCHED: MATCHED_TRIPLE, SPT: SPT_TRIPLE})):
             changed = replace(arms, pretrain=scale_budget(arms.pretrain, factor))
             others = recipes_by_column(task, changed, planner=planner)
             recipes |= {name: others[arm] for arm, name in names.items() if arm in others}

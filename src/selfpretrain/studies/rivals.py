@@ -19,7 +19,7 @@ with the settings of the demonstration (``selfpretrain compare`` without a task)
 and were chosen for self-pretraining, in trials on validation with seeds that no report uses
 (docs/miniatures.md), and longer, with those that the task brings along. Trained briefly, matched scratch is
 at chance, and a rival that needs more steps looks worse than it is; there every other arm has the best of 23
-settings on validation, as many as SPT had at this width. Of the longer row one thing was chosen: the maximum
+settings on validation, as many as SPT had at this width. In the longer row one thing was chosen: the maximum
 as the other pooling, with one of three learning rates. On text a rival of the Transformer has the best of
 three learning rates on validation, S4D and spoken digits of two: as many as SPT had settings there. On
 photographs and with S4D elsewhere no rival was tuned: learning rate, weight decay and batch are those of

@@ -140,10 +140,10 @@ def read_json(
     if not isinstance(content, dict):
         problem = "it holds no object" if small else f"it has more than {MAX_JSON >> 20} MB"
         raise damage_error(damaged_message(path, problem, advice))
-    seal = content.pop(SEAL, None)
-    if seal and not editable and seal != _digest(content):
+    written = content.pop(SEAL, None)
+    if written and not editable and written != _digest(content):
         raise damage_error(damaged_message(path, "its content is not what was written", advice))
-    if not seal and not editable and needs_digest(content):
+    if not written and not editable and needs_digest(content):
         raise damage_error(damaged_message(path, f"its digest, {SEAL}, is gone", advice))
     if content.get("format", FORMAT) not in formats:
         raise ForeignRun(format_message(path, content["format"], formats))

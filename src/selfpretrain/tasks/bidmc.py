@@ -46,7 +46,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Windowing:
     """Length, stride and number of the windows of a recording."""
 
     length: int = 4000  # samples: 32 seconds
@@ -69,7 +69,7 @@ class Cut:
         return views[self.starts() // self.rate].mean(1)
 
 
-SMALL = Cut(length=64, stride=16, number=8, rate=8)
+SYNTHETIC = Windowing(length=64, stride=16, number=8, rate=8)
 """Windows of the synthetic recordings."""
 
 
@@ -99,31 +99,31 @@ class Bidmc(Prepared):
     split_seed: Seed = 0  # seed of the choice of patients (or windows)
 
     def augmentation(self) -> Augmentation:
-        """Return noise and shifts in time; the loudness of a pulse may be part of the answer."""
+        """Return noise and shifts in time; the amplitude of a pulse may be part of the answer."""
         return NoisySignals(scale=0.0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""
         if self.made_up:
-            return self._write_recordings(out, make_synthetic(SMALL), SMALL)
+            return self._write_recordings(out, make_synthetic(SYNTHETIC), SYNTHETIC)
         path = require_files(self, *PLACES, f"BIDMC32{self.target}_TRAIN.ts")
         if path.suffix == ".ts":
             return self._write_archive(out, path)
         read = read_parquet if path.suffix == ".parquet" else read_physionet
-        return self._write_recordings(out, read(path, self.target), Cut())
+        return self._write_recordings(out, read(path, self.target), Windowing())
 
     def _write_recordings(
-        self, out: DatasetWriter, recordings: Iterator[Recording], cut: Cut
+        self, out: DatasetWriter, recordings: Iterator[Recording], windowing: Windowing
     ) -> SequenceSpec:
         moments = Moments()
         starts = []
         y = []
         patients = []
         for recording in recordings:
-            starts.append(out.append(recording.signals) + cut.starts())
-            y.append(cut.means(recording))
-            patients += [recording.patient] * cut.number
-            moments.add(cut.windows(recording))
+            starts.append(out.append(recording.signals) + windowing.starts())
+            y.append(windowing.means(recording))
+            patients += [recording.patient] * windowing.number
+            moments.add(windowing.windows(recording))
             report_progress("recordings", len(starts))
         targets = np.concatenate(y)
         groups = np.unique(patients, return_inverse=True)[1]
@@ -131,9 +131,9 @@ class Bidmc(Prepared):
         split = self._assign_splits(groups, known)
         # With split=paper a patient is in several splits, so patients cannot be groups.
         kept_groups = groups[known] if self.split == "patient" else None
-        lengths = np.full(known.sum(), cut.length)
+        lengths = np.full(known.sum(), windowing.length)
         out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept_groups)
-        return self._spec(moments, cut.length, targets, split == 0)
+        return self._spec(moments, windowing.length, targets, split == 0)
 
     def _assign_splits(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the (n,) split of every window, -1 where the target is missing.
@@ -163,8 +163,8 @@ class Bidmc(Prepared):
                 report_progress("windows", len(y))
         targets = np.array(y)
         split = split_rows(np.zeros(len(y), int), None, self.split_seed)
-        out.add_examples(np.array(starts), np.full(len(y), Cut().length), targets, split)
-        return self._spec(moments, Cut().length, targets, split == 0)
+        out.add_examples(np.array(starts), np.full(len(y), Windowing().length), targets, split)
+        return self._spec(moments, Windowing().length, targets, split == 0)
 
     def _spec(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:
         y = targets[train]
@@ -254,7 +254,7 @@ def _parse_window(line: str, place: str) -> tuple[np.ndarray, float]:
     try:
         window = np.array([channel.split(",") for channel in channels], dtype=np.float32).T
         if (
-            window.shape != (Cut().length, 2)
+            window.shape != (Windowing().length, 2)
             or not np.isfinite(window).all()
             or not np.isfinite(float(target))
         ):
@@ -264,13 +264,13 @@ def _parse_window(line: str, place: str) -> tuple[np.ndarray, float]:
         raise DataError(f"{place} is not a window of BIDMC: {error}") from error
 
 
-def make_synthetic(cut: Cut, patients: int = 10) -> Iterator[Recording]:
+def make_synthetic(windowing: Windowing, patients: int = 10) -> Iterator[Recording]:
     """Yield synthetic recordings, one per patient: the rising heart rate is the frequency of a sine wave."""
     random = np.random.RandomState(0)
-    seconds = (cut.starts()[-1] + cut.length) // cut.rate
+    seconds = (windowing.starts()[-1] + windowing.length) // windowing.rate
     for patient in range(patients):
         rate = 60 + 4 * (patient % 5) + np.linspace(0, 40, seconds) + random.standard_normal(seconds)
-        phase = 2 * np.pi * np.cumsum(np.repeat(rate, cut.rate)) / 60 / cut.rate
+        phase = 2 * np.pi * np.cumsum(np.repeat(rate, windowing.rate)) / 60 / windowing.rate
         waves = np.stack([np.sin(phase), np.cos(phase)], axis=1)
         noise = 0.1 * random.standard_normal(waves.shape)
         yield Recording(f"s{patient:05d}", (waves + noise).astype(np.float32), rate)

@@ -39,7 +39,7 @@ EAGER_SYMBOLS = 10_000_000
 BLOCK = 32_000_000
 """Symbols in one block of the output buffer."""
 UNREADABLE = 255
-"""Token of what is no part of an expression, in files of the release."""
+"""Token of whatever does not belong to an expression, in files of the release."""
 NUMBERS = np.full(256, UNREADABLE, dtype=np.uint8)
 NUMBERS[ord("0") : ord("9") + 1] = np.arange(10)
 NUMBERS[ord("]")] = 14

@@ -4,11 +4,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import safetensors
 import safetensors.torch
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import ForeignRun, StoreError
@@ -31,7 +29,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -
     Raises:
         StoreError: if the file cannot be written.
     """
-    plain = _apart(tensors)
+    plain = _without_shared_memory(tensors)
     text = json.dumps(state or {})
     digest = _digest(plain, text)
     metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
@@ -72,14 +70,14 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return _digest(tensors, json.dumps({}))
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors in memory of their own, without a copy where that is so: safetensors demands it."""
+def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors, copied where two share memory, which safetensors refuses."""
     found: dict[str, Tensor] = {}
     seen = set()
     for name, tensor in tensors.items():
-        alone = tensor.detach().cpu().contiguous()
-        memory = alone.untyped_storage().data_ptr()
-        found[name] = alone.clone() if memory in seen else alone
+        own = tensor.detach().cpu().contiguous()
+        memory = own.untyped_storage().data_ptr()
+        found[name] = own.clone() if memory in seen else own
         seen.add(memory)
     return found
 
@@ -87,11 +85,9 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
     """Return the SHA-256 of the names, types, shapes and bytes of tensors, and of a text."""
     parts = {
-        f"{name} {tensor.dtype} {tuple(tensor.shape)}": _bytes(tensor)
+        f"{name} {tensor.dtype} {tuple(tensor.shape)}": (
+            tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        )
         for name, tensor in sorted(tensors.items())
     }
     return sha256_of(text, parts)
-
-
-def _bytes(tensor: Tensor) -> NDArray[np.uint8]:
-    return tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()

@@ -42,11 +42,11 @@ TOLERANCE = 0.005
 """Relative tolerance of the linear interpolation of FLOPs between two lengths."""
 MIN_DEPTH = 2
 MAX_DEPTH = 7
-"""Most bisections of the range of lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
+"""Range of bisections of the lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
 SAMPLED = 16
 """Number of batches that are drawn at a time to estimate the mean number of predicted positions."""
 ROUNDS = 500
-"""Most times that they are drawn."""
+"""Maximum number of draws."""
 ERROR = 0.003
 """Relative standard error of the FLOPs of a step at which enough are drawn."""
 MANY_BATCHES = 100
@@ -136,7 +136,7 @@ class Planner:
         """Return the cost of one step of a recipe's last stage."""
         data = training_data(recipe)
         order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
-        with _as_stage_failure(recipe):
+        with as_stage_failure(recipe):
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False
                 parameters = _parameters(recipe)
@@ -182,8 +182,8 @@ def _without_seed(step: Recipe) -> str:
 
 
 @contextlib.contextmanager
-def _as_stage_failure(recipe: Recipe) -> Iterator[None]:
-    """Convert any exception of a mixer in its first pass into a one-line StageFailed."""
+def as_stage_failure(recipe: Recipe) -> Iterator[None]:
+    """Convert any unexpected exception of a network into a one-line StageFailed."""
     try:
         yield
     except SelfPretrainError:
@@ -229,7 +229,7 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     took: list[float] = []
-    with _as_stage_failure(recipe), _asking_time():
+    with as_stage_failure(recipe), _asking_time():
         network = _network(recipe)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():

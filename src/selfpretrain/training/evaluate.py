@@ -15,7 +15,7 @@ from .recipe import Precision, Recipe, prepare_split
 from .step import accumulate_sums, precision_context
 
 POSITIONS = 32_768
-"""Positions per evaluation batch, unless the free memory of a GPU allows more."""
+"""Maximum positions per evaluation batch, unless the free memory of a GPU allows more."""
 MAX_EXAMPLES = 512
 """Maximum examples per evaluation batch, unless the free memory of a GPU allows more."""
 MEMORY_SHARE = 0.5
@@ -74,7 +74,7 @@ def evaluate(
     sums: dict[str, Tensor] = {}
     single = form.target.single
     predictions = torch.zeros(len(data), 2 if single else 3, dtype=torch.float64, device=device)
-    # Batches are dealt by their number, so all processes cut the split alike, whatever memory each has.
+    # Processes take batches in turn, so all must cut the split into the same ones, whatever memory each has.
     size = distributed.smallest(_batch_size(network, objective, data, precision))
     for i, (rows, batch) in enumerate(data.batches(size)):
         if i % distributed.world_size() != distributed.rank():
@@ -117,8 +117,13 @@ def _batch_size(network: nn.Module, objective: Objective, data: SequenceDataset,
     size = max(1, min(MAX_EXAMPLES, POSITIONS // int(data.longest.max())))
     if device.type != "cuda" or objective.masks_inputs or not objective.labelled or len(data) <= size:
         return size
+    batch = data.batch(data.longest.argsort()[-size:]).to(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
     with precision_context(precision, device):
-        return larger_batch_size(size, *_measure_memory(network, data, size, device))
+        network(batch.inputs, batch.padding_mask)
+    used = torch.cuda.max_memory_allocated(device) - before
+    return larger_batch_size(size, used, free_gpu_memory(device))
 
 
 def larger_batch_size(size: int, used: int, free: int) -> int:
@@ -133,17 +138,6 @@ def larger_batch_size(size: int, used: int, free: int) -> int:
     """
     memory = min(round(free * MEMORY_SHARE), MAX_MEMORY)
     return min(MAX_LARGER, size * max(1, memory // max(used, 1)))
-
-
-def _measure_memory(
-    network: nn.Module, data: SequenceDataset, size: int, device: torch.device
-) -> tuple[int, int]:
-    """Return the memory that the ``size`` longest examples take on a GPU and its free memory, in bytes."""
-    batch = data.batch(data.longest.argsort()[-size:]).to(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    network(batch.inputs, batch.padding_mask)
-    return torch.cuda.max_memory_allocated(device) - before, free_gpu_memory(device)
 
 
 def validation_data(recipe: Recipe) -> SequenceDataset:
@@ -173,7 +167,7 @@ def _evaluate_split(network: nn.Module, recipe: Recipe, data: SequenceDataset) -
 
 def reduce_sums(sums: dict[str, Tensor], device: torch.device) -> dict[str, float]:
     """Return metric sums added up over all processes."""
-    # A process without a batch of its own has no names yet: it takes those of the first process.
+    # A process without a batch of its own has no sums and so no names: it takes those of the first process.
     names = distributed.broadcast(sorted(sums))
     nothing = torch.zeros((), dtype=torch.float64)
     values = distributed.all_reduce(torch.stack([sums.get(n, nothing).to(device) for n in names]))

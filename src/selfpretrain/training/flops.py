@@ -81,7 +81,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
         aten._scaled_dot_product_flash_attention_for_cpu: _attention(sdpa_flop_count, 3),
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention(sdpa_backward_flop_count, 4),
         aten._fft_r2c: _fft(2.5),
-        aten._fft_c2r: _fft(2.5, back=True),
+        aten._fft_c2r: _fft(2.5, inverse=True),
         aten._fft_c2c: _fft(5.0),
         aten.convolution_backward: _convolution_backward,
         aten.linalg_solve_triangular: _triangular,
@@ -103,9 +103,9 @@ def _attention(formula: Callable[..., int], tensors: int) -> Callable[..., int]:
 
 def _convolution_backward(grad: Any, x: Any, weight: Any, *rest: Any, out_shape: Any = None) -> int:
     """Count the forward FLOPs for each requested gradient; torch ignores the groups in one of them."""
-    _, _, _, _, transposed, _, _, wanted = rest
-    places = math.prod((x if transposed else grad)[2:])
-    return 2 * sum(wanted[:2]) * x[0] * places * math.prod(weight)
+    _, _, _, _, transposed, _, _, requested = rest
+    positions = math.prod((x if transposed else grad)[2:])
+    return 2 * sum(requested[:2]) * x[0] * positions * math.prod(weight)
 
 
 def _triangular(
@@ -124,8 +124,8 @@ def _triangular(
 def _recurrent(factor: int) -> Callable[..., int]:
     """Return the formula for a recurrent layer: both of its matrices at every position."""
 
-    def formula(shape: Any, enter: Any, again: Any, *rest: Any, out_shape: Any = None) -> int:
-        return factor * math.prod(shape[:2]) * (math.prod(enter) + math.prod(again))
+    def formula(shape: Any, from_input: Any, from_state: Any, *rest: Any, out_shape: Any = None) -> int:
+        return factor * math.prod(shape[:2]) * (math.prod(from_input) + math.prod(from_state))
 
     return formula
 
@@ -140,11 +140,11 @@ def _stacked(factor: int) -> Callable[..., int]:
     return formula
 
 
-def _fft(factor: float, back: bool = False) -> Callable[..., int]:
-    """Return the formula for an FFT over some dimensions; ``back``: its size is that of the output."""
+def _fft(factor: float, inverse: bool = False) -> Callable[..., int]:
+    """Return the formula for an FFT over some dimensions; ``inverse``: its size is that of the output."""
 
     def formula(shape: Any, dim: Any, *rest: Any, out_shape: Any = None) -> int:
-        whole = out_shape if back else shape
+        whole = out_shape if inverse else shape
         points = math.prod(whole[d] for d in dim)
         return round(factor * points * math.log2(max(points, 2)) * (math.prod(whole) // points))
 

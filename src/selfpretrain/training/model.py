@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -121,7 +121,9 @@ class Embed(nn.Module):
             SpecError: if a sequence is longer than the position encoding.
         """
         if self.symbol is not None:
-            x = self.symbol(self._token_ids(inputs))
+            if isinstance(self.signal, Values):
+                inputs = self.signal.level_of(inputs[..., 0], self.signal.levels or 1)
+            x = self.symbol(inputs)
             x = x if masked is None else torch.where(masked[..., None], self.mask_token, x)
         elif isinstance(self.signal, Values):
             values = self.signal.standardise(inputs)
@@ -155,11 +157,6 @@ class Embed(nn.Module):
         bound = (self.value.in_features + masks_inputs) ** -0.5
         for weight in (*self.value.parameters(), self.mask_token):
             nn.init.uniform_(weight, -bound, bound)
-
-    def _token_ids(self, inputs: Inputs) -> Int[Tensor, "B L"]:
-        if isinstance(self.signal, Tokens):
-            return inputs
-        return self.signal.level_of(inputs[..., 0], self.signal.levels or 1)
 
 
 class Block(nn.Module):
@@ -329,7 +326,7 @@ def _recompute_contexts(
 def _copied_buffers(block: nn.Module) -> Iterator[None]:
     """Exchange buffers for copies, so that running statistics of batches stay as they are.
 
-    Not patterns of attention, which are boolean: exchanged ones would be laid out again.
+    Boolean buffers stay: they hold patterns of attention, whose layout would be computed again.
     """
     kept = [(module._buffers, dict(module._buffers)) for module in block.modules()]
     for buffers, before in kept:

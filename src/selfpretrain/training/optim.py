@@ -42,7 +42,7 @@ class Optim:
     wait: Count = 10  # ... after this many validations without improvement
     warmup_steps: Annotated[int, Field(ge=0)] | None = None  # replaces `warmup`: linear warm-up, in steps
     plateau_wait_epochs: Positive | None = None  # replaces `wait`: epochs without improvement
-    plateau_threshold: Rate = added(0.0)  # a gain below this share of the best score is no improvement
+    plateau_threshold: Rate = added(0.0)  # a gain below this share of the best score does not count
     cosine_steps: Count | None = added(None)  # step at which the cosine ends; None: the last of the stage
 
     def build(self, network: nn.Module, slow: Mapping[str, float]) -> torch.optim.Optimizer:

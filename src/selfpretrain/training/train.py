@@ -71,7 +71,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Data:
+class TrainingData:
     """The examples to train on and to validate on, and what their sequences and targets are."""
 
     form: SequenceSpec
@@ -100,7 +100,7 @@ class Trained:
 def train(
     stage: Stage,
     network: Network,
-    data: Data,
+    data: TrainingData,
     *,
     seed: int = 0,
     number: int = 1,
@@ -147,7 +147,7 @@ class _Run:
         self,
         stage: Stage,
         network: Network,
-        data: Data,
+        data: TrainingData,
         seed: int,
         number: int,
         slow: Mapping[str, float],

@@ -135,7 +135,7 @@ def test_unequal_lengths_and_long_examples_are_summarised(keep, monkeypatch):
     scores = baseline_scores(Imported())
     assert set(scores) == {"commonest class", "logistic regression on mean, sd, min, max"} | MORE
     assert scores["logistic regression on mean, sd, min, max"] > 0.6
-    monkeypatch.setattr(methods, "PIXELS", 5)
+    monkeypatch.setattr(methods, "MAX_FLAT", 5)
     x, y = np.random.RandomState(0).rand(60, 6), np.arange(60) % 2
     scores = baseline_scores(keep(x + y[:, None], y))
     assert scores["logistic regression on mean, sd, min, max"] == 1
@@ -414,6 +414,6 @@ def test_values_of_all_sequences_are_used_and_wide_ones_are_not_self_trained(mon
     scores = baseline_scores(task)
     assert min(scores[name] for name in (self_trained, directions, f"{KERNELS}, {ALL}")) > 0.7
     assert self_trained in suitable(task.form, [64] * 4, unlabelled=True)
-    monkeypatch.setattr(methods, "WIDEST", 10)
+    monkeypatch.setattr(methods, "MAX_SELF_TRAINED", 10)
     found = suitable(task.form, [64] * 4, unlabelled=True)
     assert self_trained not in found and directions in found

@@ -106,7 +106,7 @@ def _hints(flat: np.ndarray, lengths: np.ndarray, y: np.ndarray | None) -> list[
         hints.append(many_channels(flat.shape[1], int(lengths.max())))
     if y is None or y.dtype.kind != "i":
         return hints
-    if y.ndim == 2 and y.shape[1] >= lengths.max():  # padding is no label
+    if y.ndim == 2 and y.shape[1] >= lengths.max():  # padding is not a label
         y = y[np.arange(y.shape[1]) < lengths[:, None]]
     kinds = np.unique(np.ma.compressed(y))
     if len(kinds) > 2 and (kinds == np.arange(-1, len(kinds) - 1)).all():

@@ -28,8 +28,8 @@ def visible_files(folder: Path) -> list[Path]:
 def role_of(name: str) -> str:
     """Return what the words of a name say: train, val, test, eval, unlabelled, or "" for nothing.
 
-    Words are letters between other signs or changes of case: my_train.csv, GunPoint_TEST.tsv, MovieTrain. A
-    digit is no word. Words that contradict each other are joined by "and"; unlabelled outweighs the others.
+    Words are letters between other signs or changes of case: my_train.csv, GunPoint_TEST.tsv, MovieTrain.
+    Digits are not words. Words that contradict each other are joined by "and"; unlabelled outweighs others.
     """
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
     roles = {_role_of_word(word.lower()) for word in re.findall("[A-Za-z]+", spaced)} - {""}

@@ -257,7 +257,7 @@ def check_name(name: str) -> None:
         DataError: if it cannot, with the reason.
     """
     if not paths.IMPORTED_NAME.fullmatch(name):
-        raise DataError(f"{name!r} is no name for data; use small letters, digits, - and _")
+        raise DataError(f"{name!r} cannot be a name of data; use small letters, digits, - and _")
     if name in names("tasks"):
         raise DataError(f"there is a task called {name!r} already; give the data another --name")
 

@@ -197,7 +197,7 @@ class LabelColumn:
         values = [float(word) if written.fullmatch(word) else np.inf for word in words]
         odd = next((i for i, value in enumerate(values) if abs(value) > MAX_FLOAT32), None)
         if odd is not None:
-            said = f"{self.column} is {words[odd][:80]!r}, which is no finite number"
+            said = f"{self.column} is {words[odd][:80]!r}, which is not a finite number"
             advice = "correct it, empty it, or use --target classes"
             raise DataError(f"{where(int((index == odd).argmax()))}: {said}; {advice}")
         if self.target == "auto":

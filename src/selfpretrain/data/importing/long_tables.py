@@ -36,7 +36,7 @@ class LongSource(Source):
         return f"id {self.ids[row]!r}"
 
     def notes(self) -> list[str]:
-        """Return notes on changed labels and names, and on lines that are no rows."""
+        """Return notes on changed labels and names, and on lines that are not rows."""
         return [*super().notes(), *self.table.notes()]
 
     def spot(self, position: int, channel: int) -> str:
@@ -67,8 +67,8 @@ def long_source(
 
     Args:
         labelled: whether labels are read; else the options need no label.
-        events: names of events by number, of which all others get the next number; []: the values are
-            numbers; None: events of the table are numbered.
+        events: names of events by number; all other events get the next number. []: the values are numbers;
+            None: the events of the table are numbered.
 
     Raises:
         DataError: if a column is missing or cannot be used.

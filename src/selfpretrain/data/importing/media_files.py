@@ -235,7 +235,7 @@ def _search(role: str, pattern: str, name: str) -> str | None:
     try:
         match = re.search(pattern, name)
     except re.error as error:
-        raise DataError(f"--{role} {pattern} is no regular expression: {error}") from error
+        raise DataError(f"--{role} {pattern} is not a regular expression: {error}") from error
     return match[1] if match and match.groups() else None
 
 

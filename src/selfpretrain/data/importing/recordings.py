@@ -15,10 +15,10 @@ from ...errors import DataError
 SOUNDS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au")
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 """Formats of WAV files that SciPy reads; others, such as mu-law, are read with soundfile."""
-LAWS = (6, 7)  # A-law and mu-law, of one byte per sample
+COMPANDED = (6, 7)  # A-law and mu-law, of one byte per sample
 AU_BYTES = {1: 1, 2: 1, 3: 2, 4: 3, 5: 4, 6: 4, 7: 8, 27: 1}  # encoding of an AU file -> bytes per sample
 STREAM = 0x7FFFF000
-"""Minimum of the sizes that sox, arecord and ffmpeg write to a pipe, where the length is not known yet."""
+"""Sizes from this on mean "unknown": sox, arecord and ffmpeg write one when the output is a pipe."""
 OGG_PAGE = 65307  # maximum size of a page of an Ogg file in bytes
 MP3_SLACK = 1152  # samples by which the length in the header of an MP3 file may be wrong: a frame
 
@@ -62,8 +62,8 @@ def read_recording(file: Path) -> tuple[int, np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", wavfile.WavFileWarning)  # unknown chunks do not matter
         rate, samples = wavfile.read(source)
-    samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)  # of RIFX, it is another
-    if samples.dtype.kind == "i" and samples.dtype.itemsize > 2:  # more than training uses
+    samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)  # RIFX has the other one
+    if samples.dtype.kind == "i" and samples.dtype.itemsize > 2:  # training uses float32
         samples = (samples / 2.0 ** (8 * samples.dtype.itemsize - 1)).astype(np.float32)
     samples = samples if samples.dtype in (np.uint8, np.int16) else samples.astype(np.float32)
     return rate, samples[:, None] if samples.ndim == 1 else samples
@@ -145,7 +145,7 @@ def _check_last_page(file: Path) -> None:
 
 
 def header_of(file: Path) -> Header | None:
-    """Return the header of a WAV, AIFF or AU file; None if it is another or damaged."""
+    """Return the header of a WAV, AIFF or AU file; None if the file is of another kind, or damaged."""
     with file.open("rb") as opened:
         magic = opened.read(12)
         try:
@@ -187,7 +187,7 @@ def _wav_header(file: io.BufferedReader, order: str, magic: bytes) -> Header | N
             total = file.seek(0, io.SEEK_END)
             said = struct.unpack(f"{order}I", magic[4:8])[0] + 8
             unknown = size >= STREAM > total or (size == 0 and said != total)
-            frame = frame if kind in (PCM, FLOAT, *LAWS) else 0
+            frame = frame if kind in (PCM, FLOAT, *COMPANDED) else 0
             if magic[:4] == b"RF64":
                 return Header(start, long_size, frame, channels, kind)
             return Header(start, size, frame, channels, kind, start - 4, unknown)

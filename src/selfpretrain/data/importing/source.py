@@ -18,11 +18,11 @@ from . import MissingPolicy
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # text that means a missing label or number
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a letter of UTF-16, which is no letter alone; or a byte that is not of the encoding of a file."""
+"""Half of a pair of UTF-16, which is not a letter by itself; or a byte that the encoding of a file lacks."""
 MAX_LINE = 1 << 26  # maximum length of a line in characters; a longer one is an error
 MAX_BYTES = 16 << 30
 """Maximum size in memory of the sequences of an import, as they are read; more is an error."""
-# Maximum unpacked size in bytes, and per packed byte beyond that: more is a bomb, or all is equal.
+# Maximum unpacked size in bytes, and per packed byte beyond that; more is an attack, or data all equal.
 MAX_UNPACKED = 1 << 28
 MAX_RATIO = 200
 MAX_CHANGES = 1000  # maximum number of changed labels or names that are recorded
@@ -33,7 +33,7 @@ Signal = Literal["tokens", "values"]
 
 @dataclass(frozen=True)
 class Part:
-    """Sequences, end to end, with labels, groups and splits."""
+    """Sequences as they were read, end to end: all of a source, or those of some rows."""
 
     flat: np.ndarray  # (T,) tokens or (T, C) values; NaN is missing
     lengths: np.ndarray  # (n,); 0: empty

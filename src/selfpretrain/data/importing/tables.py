@@ -181,9 +181,9 @@ def _json_lines(path: Path) -> Table:
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    raise DataError(f"{path.name}, line {number}: this is no JSON ({error})") from error
+                    raise DataError(f"{path.name}, line {number}: this is not JSON ({error})") from error
                 if not isinstance(row, dict):
-                    raise DataError(f"{path.name}, line {number}: this is no object with named columns")
+                    raise DataError(f"{path.name}, line {number}: this is not an object with named columns")
                 yield number, row
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -93,7 +93,7 @@ def _uniform(*shape: int) -> Tensor:
     return 2 * torch.rand(*shape) - 1
 
 
-class Averages(nn.Module):
+class MovingAverages(nn.Module):
     """K[l] = sum_n p b g / sqrt(N) q^l,  p = sigmoid(d),  q = 1 - p sigmoid(a), per direction and channel.
 
     Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, eqs. 2 to 4.

@@ -82,17 +82,17 @@ def _check_weights(module: nn.Module, factory: str) -> None:
     """Check that the weights of a module are set, and that no earlier module of this process has them.
 
     Raises:
-        SpecError: else; weights of one network that another one had trained would give other results.
+        SpecError: if they are not; weights that another network has trained would give other results.
     """
     for name, weight in module.named_parameters():
         if isinstance(weight, UninitializedParameter):
             raise SpecError(f"{factory}: {name} has no shape yet; use layers that are not lazy")
-        if weight.requires_grad and _trained_weights.get(id(weight)) is weight:
+        if weight.requires_grad and _returned_weights.get(id(weight)) is weight:
             raise SpecError(f"{factory} returns weights ({name}) that it has returned before; make new ones")
-    _trained_weights.update((id(weight), weight) for weight in module.parameters())
+    _returned_weights.update((id(weight), weight) for weight in module.parameters())
 
 
-_trained_weights: "weakref.WeakValueDictionary[int, nn.Parameter]" = weakref.WeakValueDictionary()
+_returned_weights: "weakref.WeakValueDictionary[int, nn.Parameter]" = weakref.WeakValueDictionary()
 
 
 class OwnModule(ForeignModule):
@@ -140,10 +140,10 @@ class OwnModule(ForeignModule):
 
 
 def mixer_of(name: str) -> Callable[[], Mixer]:
-    """Return what makes the mixer that a user names, with default settings.
+    """Return a callable that makes the mixer that a user names, with default settings.
 
     Raises:
-        SpecError: if the name is that of nothing that can be a mixer.
+        SpecError: if what the name stands for cannot be a mixer.
     """
     prefix, _, source = name.partition(":")
     if prefix == hf_model.PREFIX:
@@ -153,7 +153,7 @@ def mixer_of(name: str) -> Callable[[], Mixer]:
         return thing
     if isinstance(thing, nn.Module) or not callable(thing):
         raise SpecError(
-            f"{name} is no mixer: it is of type {type(thing).__name__}; "
+            f"{name} is not a mixer: it is of type {type(thing).__name__}; "
             "name a class or function that returns a new module"
         )
     return functools.partial(own_mixer, name, thing)

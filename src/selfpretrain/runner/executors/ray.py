@@ -36,17 +36,15 @@ class Ray(Executor):
         }
         self._began = not self._ray.is_initialized()
         if self._began:
-            self._connect(workspace.executor_settings.get("address"))
+            address = workspace.executor_settings.get("address")
+            try:
+                self._ray.init(address=address, log_to_driver=False, logging_level="error")
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise SpecError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
         task = self._ray.remote(num_cpus=self._need["CPU"], num_gpus=self._need["GPU"], max_retries=RETRIES)
         self._task = task(run_remote)
         self._running: dict[Any, PlannedStage] = {}
-
-    def _connect(self, address: str | None) -> None:
-        try:
-            self._ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise SpecError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
 
     @property
     def slots(self) -> int:

@@ -23,7 +23,7 @@ class AugmentedScratch(Arm):
         return Recipe(task, arms.scratch_model, (augmented(stage, augmentation_of(task)),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the task declares no augmentation, if so."""
+        """Return why the inputs cannot be augmented; "" if they can."""
         return augmentation_refusal(task)
 
 

@@ -57,7 +57,7 @@ def augmentation_of(task: Task) -> Augmentation:
 
 
 def augmentation_refusal(task: Task) -> str:
-    """Return that a task declares no augmentation; "" if it does."""
+    """Return why a task cannot be augmented: it declares no augmentation; "" if it can."""
     return "" if task.augmentation() else f"{name_of(task)} declares no changes that keep its labels"
 
 

@@ -31,7 +31,7 @@ class Convolutional(Arm):
         return Recipe(task, model, (matched_stage(task, arms, planner),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the architecture is this network already, if so."""
+        """Return why there is nothing to replace: the architecture is this network; "" if it is another."""
         return "it is a network of convolutions" if isinstance(arms.scratch_model.mixer, ResNet) else ""
 
 

@@ -11,7 +11,7 @@ from ..recipes.arms import ArmRecipes
 from .base import Arm, pretraining_refusal
 
 LARGEST = 60_000
-"""Most generated sequences."""
+"""Maximum number of generated sequences."""
 
 
 @spec
@@ -36,7 +36,7 @@ class Elsewhere(Arm):
         return Recipe(task, arms.model, (pretrain, arms.finetune))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the mixer has no outputs at positions, if so."""
+        """Return why the mixer cannot be pretrained; "" if it can."""
         return pretraining_refusal(arms)
 
 

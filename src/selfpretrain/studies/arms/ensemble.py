@@ -39,7 +39,7 @@ class Ensemble(Arm):
         return Recipe(task, EnsembleModel(**fields, members=members), (stage,))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that answers at positions are not averaged, for tasks that label positions."""
+        """Return why the task cannot be averaged over networks: it labels positions; "" if it can."""
         if task.form.target.kind == "positions":
             return "ensembles average one answer per sequence, and this task labels positions"
         return ""

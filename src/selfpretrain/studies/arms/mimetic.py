@@ -29,7 +29,7 @@ class Mimetic(Arm):
         return Recipe(task, model, (matched_stage(task, arms, planner),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the mixer has no projections of attention, if so."""
+        """Return why the mixer cannot start like this: it is not attention; "" if it can."""
         mixer = arms.scratch_model.mixer
         if isinstance(mixer, Attention):
             return ""

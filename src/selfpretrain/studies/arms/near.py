@@ -30,7 +30,7 @@ class Near(Arm):
         return Recipe(task, model, (matched_stage(task, arms, planner),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the mixer is not attention, if so."""
+        """Return why the mixer cannot have the bias: it is not attention; "" if it can."""
         mixer = arms.scratch_model.mixer
         if isinstance(mixer, Attention):
             return ""

@@ -29,7 +29,7 @@ class OtherPooling(Arm):
         return Recipe(task, model, (matched_stage(task, arms, planner),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that there is no other pooling of this network on this task, if so."""
+        """Return why the network has no other pooling on this task; "" if it has."""
         if arms.scratch_model.pooling == self.pooling:
             return f"its pooling is {self.pooling} already"
         if task.form.target.kind == "positions":

@@ -20,7 +20,7 @@ class SelfPretraining(Arm):
         return Recipe(task, arms.model, (arms.pretrain, arms.finetune))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the mixer has no outputs at positions, if so."""
+        """Return why the mixer cannot be pretrained; "" if it can."""
         return pretraining_refusal(arms)
 
 

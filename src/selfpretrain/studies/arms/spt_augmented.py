@@ -22,7 +22,7 @@ class AugmentedSpt(Arm):
         return Recipe(task, arms.model, stages)
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return that the task declares no augmentation, or that the mixer cannot be pretrained, if so."""
+        """Return why the inputs cannot be augmented or the mixer not be pretrained; "" if both can."""
         return augmentation_refusal(task) or pretraining_refusal(arms)
 
 

@@ -32,14 +32,14 @@ DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
 """Dashes per contour at each difficulty."""
 FOLDERS = {"hard": "curv_contour_length_14", "intermediate": "curv_contour_length_9", "easy": "curv_baseline"}
 """Folder of each difficulty in the release."""
-EMPTY = "curv_baseline/imgs/0/sample_172.png"
+EMPTY_FILE = "curv_baseline/imgs/0/sample_172.png"
 """A file of the release (32 pixels, easy) that is known to be empty; it is skipped."""
 CHUNK = 2000
 """Images between two checkpoints: 400 MB of memory at 256 pixels."""
-MEASURED = 1000
-"""Number of training images, the first ones, on which mean and standard deviation are measured."""
+MEASURED_IMAGES = 1000
+"""Number of first training images on which mean and standard deviation are measured."""
 SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
-"""Half the side of the square that is searched for in a marker, by resolution: 2 half + 1 pixels."""
+"""Resolution -> h, where a marker is found as a white square of 2 h + 1 pixels a side."""
 BINS = 32
 """Bins of the distance between markers, up to the side of an image."""
 
@@ -79,7 +79,11 @@ class PathfinderTask(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""
-        images = self._images()
+        images: Images
+        if self.made_up:
+            images = Synthetic()
+        else:
+            images = Generated(self) if self.source == "generated" else Released(self)
         signal = _measure_signal(images)
         n = len(images.split)
         for start in range(out.rows, n, CHUNK):
@@ -97,11 +101,6 @@ class PathfinderTask(Prepared):
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the marker distance as a cue: its distribution differs between connected and separate."""
         return {"marker distance": marker_distance}
-
-    def _images(self) -> Images:
-        if self.made_up:
-            return MadeUp()
-        return Generated(self) if self.source == "generated" else Released(self)
 
 
 def card(baselines: str, leaks: str) -> Card:
@@ -168,14 +167,14 @@ class Released(Images):
                 pixels = np.asarray(image.convert("L"))
         except OSError as error:
             raise DataError(
-                f"{self.folder / name} is no image ({error}); unpack the release again"
+                f"{self.folder / name} is not an image ({error}); unpack the release again"
             ) from error
         if pixels.shape != (self.side, self.side):
             raise DataError(f"{self.folder / name} has {pixels.shape} pixels, not {self.side} by {self.side}")
         return pixels
 
 
-class MadeUp(Images):
+class Synthetic(Images):
     """Small synthetic images of two straight dashed lines: 80 in train, 40 in each of val and test."""
 
     side = 16
@@ -212,7 +211,7 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
 
 def _measure_signal(images: Images) -> Values:
     """Return the signal measured on the first training images, which are read again on resuming."""
-    pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED])
+    pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED_IMAGES])
     moments = Moments()
     moments.add(pixels.reshape(len(pixels), -1, 1))
     return moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
@@ -247,4 +246,4 @@ def _read_metadata(table: Path) -> list[Any]:
 
 
 def _is_known_empty(file: Path) -> bool:
-    return file.as_posix().endswith(EMPTY) and file.is_file() and file.stat().st_size == 0
+    return file.as_posix().endswith(EMPTY_FILE) and file.is_file() and file.stat().st_size == 0

@@ -139,7 +139,7 @@ def _ends_apart(tables: Tables, trail: np.ndarray) -> bool:
 def _grow_distractors(tables: Tables, field: Field) -> int:
     """Grow distractors after a pair of contours; return the number of those that were placed.
 
-    The last dash of contour 1 is no obstacle to them: the published generator omits it. That generator also
+    The last dash of contour 1 does not stop them: the published generator omits it. That generator also
     stops when less than 1 % of the pixels are free; this never happens, so it is not implemented.
     """
     n_placed = 0

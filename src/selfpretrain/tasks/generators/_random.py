@@ -34,7 +34,7 @@ def make_hash_set(number: int) -> np.ndarray:
 def add_hash(seen: np.ndarray, digest: np.uint64) -> bool:
     """Add a nonzero hash to the set; return False if it was already there."""
     mask = np.uint64(len(seen) - 1)
-    # The lowest bit is always 1, which keeps hashes nonzero, and is no use for the slot.
+    # The lowest bit is always 1, which keeps hashes nonzero, and does not help to choose the slot.
     slot = (digest >> np.uint64(1)) & mask
     while seen[slot] != 0:
         if seen[slot] == digest:

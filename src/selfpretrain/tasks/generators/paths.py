@@ -19,9 +19,9 @@ from ._random import below
 
 EMPTY, CURVE, END = range(3)
 """Values of a cell; END is a marked end."""
-TRIES = 50
-"""Starts of a curve before a layout is discarded."""
-WAITING = 4
+MAX_STARTS = 50
+"""Maximum starts of a curve, after which the layout is discarded."""
+MAX_WAITING = 4
 """Maximum images that wait for a partner, per displacement of their ends."""
 STRAIGHT = 3
 """Weight of the direction straight on, for the next cell of a curve."""
@@ -33,7 +33,7 @@ class CurveCanvas(NamedTuple):
     """Buffers of a layout while it is drawn, with a border of one cell."""
 
     curve: np.ndarray  # (size + 2, size + 2) uint8, 1 on a curve
-    closed: np.ndarray  # (size + 2, size + 2) uint8, 1 where no other curve is allowed
+    closed: np.ndarray  # (size + 2, size + 2) uint8, 1 where no further curve may pass
     cells: np.ndarray  # (room, 2) cells of the current curve
     ends: np.ndarray  # (2, 2, 2) coordinates of the first and last cell of both curves
 
@@ -41,7 +41,7 @@ class CurveCanvas(NamedTuple):
 class WaitingImages(NamedTuple):
     """Images that wait for a partner of the other class with the same displacement of ends."""
 
-    images: np.ndarray  # (size^2, WAITING, size^2) uint8
+    images: np.ndarray  # (size^2, MAX_WAITING, size^2) uint8
     number: np.ndarray  # (size^2,) number of waiting images
     label: np.ndarray  # (size^2,) class of the waiting images, the same for all
 
@@ -50,7 +50,7 @@ class PathImages:
     """A deterministic stream of images for a seed and rules.
 
     Args:
-        number: total number of images that will be requested.
+        number: number of images that will be requested in all.
     """
 
     def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
@@ -63,9 +63,9 @@ class PathImages:
         curve = np.zeros((size + 2, size + 2), dtype=np.uint8)
         ends = np.zeros((2, 2, 2), dtype=np.int64)
         self.canvas = CurveCanvas(curve, curve.copy(), np.zeros((room, 2), dtype=np.int64), ends)
-        images = np.zeros((area, WAITING, area), dtype=np.uint8)
+        images = np.zeros((area, MAX_WAITING, area), dtype=np.uint8)
         self.waiting = WaitingImages(images, np.zeros(area, dtype=np.int64), np.zeros(area, dtype=np.int64))
-        self.seen = _random.make_hash_set(number + area * WAITING)
+        self.seen = _random.make_hash_set(number + area * MAX_WAITING)
 
     def fill(self, images: np.ndarray, labels: np.ndarray, attempts: int) -> int:
         """Fill (n, size^2) cells and (n,) labels, 1 for one curve, from at most ``attempts`` layouts.
@@ -118,7 +118,7 @@ def _draw_layout(state: np.ndarray, rules: CurveRules, canvas: CurveCanvas) -> b
         tries = 0
         while not _draw_curve(state, size, number, canvas):
             tries += 1
-            if tries == TRIES:
+            if tries == MAX_STARTS:
                 return False
         if i < 2:
             canvas.ends[i, 0] = canvas.cells[0]
@@ -217,7 +217,7 @@ def _write_pair(
             return 2
     # Choices 0-1 are the ends of one curve, 2-5 of both: draw the class first, each with probability 1/2.
     a, b, label, offset = _choose_ends(canvas, below(state, 2) if below(state, 2) else 2 + below(state, 4))
-    full = waiting.number[offset] == WAITING or (
+    full = waiting.number[offset] == MAX_WAITING or (
         waiting.number[offset] > 0 and waiting.label[offset] != label
     )
     if not full and _random.add_hash(seen, _hash_layout(canvas, a, b)):

@@ -69,8 +69,8 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Data:
-    """What checks look at."""
+class CheckedTask:
+    """A task with its splits, as the checks see it."""
 
     name: str
     form: SequenceSpec
@@ -97,7 +97,7 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
         limit: maximum examples to fit simple methods on.
     """
     try:
-        data = Data(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
+        data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
         yield _files(task)
     except DamagedData as error:
         yield Finding("files", "wrong", str(error))
@@ -122,7 +122,7 @@ def _files(task: Task) -> Finding:
     return Finding("files", "fine", f"as they were written, in {place}")
 
 
-def _sizes(data: Data) -> Iterator[Finding]:
+def _sizes(data: CheckedTask) -> Iterator[Finding]:
     counts = ", ".join(f"{len(examples):,} {split}" for split, examples in data.splits.items())
     yield Finding("examples", "fine" if all(map(len, data.splits.values())) else "wrong", counts)
     lengths = np.concatenate([examples.lengths.numpy().ravel() for examples in data.splits.values()])
@@ -130,7 +130,7 @@ def _sizes(data: Data) -> Iterator[Finding]:
     yield Finding("lengths", "fine" if lengths.min() > 0 else "wrong", text)
 
 
-def _labels(data: Data) -> Iterator[Finding]:
+def _labels(data: CheckedTask) -> Iterator[Finding]:
     splits = data.splits
     missing = {split: int((~examples.labelled).sum()) for split, examples in splits.items()}
     text = ", ".join(f"{n:,} of {split} have none" for split, n in missing.items() if n)
@@ -146,7 +146,7 @@ def _labels(data: Data) -> Iterator[Finding]:
         yield Finding("mean and spread of labels", "wrong" if flat else "fine", text)
 
 
-def _classes(data: Data) -> Iterator[Finding]:
+def _classes(data: CheckedTask) -> Iterator[Finding]:
     if not isinstance(data.form.target, Classes):
         return
     names = data.form.target.names
@@ -164,7 +164,7 @@ def _classes(data: Data) -> Iterator[Finding]:
             yield Finding(what, level, join_names([names[k] for k in np.flatnonzero(rows)]))
 
 
-def _groups(data: Data) -> Iterator[Finding]:
+def _groups(data: CheckedTask) -> Iterator[Finding]:
     known = [np.unique(e.groups.numpy()) for e in data.splits.values() if e.groups is not None]
     if len(known) < len(SPLITS):
         yield Finding("groups", "fine", "nothing is known of patients, speakers, files or the like")
@@ -183,7 +183,7 @@ def _groups(data: Data) -> Iterator[Finding]:
     yield Finding("groups", level, text)
 
 
-def _windows(data: Data) -> Iterator[Finding]:
+def _windows(data: CheckedTask) -> Iterator[Finding]:
     """Report held-out sequences [s, t) that share stored positions with one of train: s < t' and s' < t."""
     train = data.splits["train"]
     start = train.starts.numpy().ravel()
@@ -203,7 +203,7 @@ def _windows(data: Data) -> Iterator[Finding]:
     yield data.share("overlapping windows", found, text, MAX_COPIES)
 
 
-def _values(data: Data) -> Iterator[Finding]:
+def _values(data: CheckedTask) -> Iterator[Finding]:
     profiles = data.profiles
     signal = data.form.signal
     low = np.concatenate([part.low for part in profiles.values()])
@@ -231,7 +231,7 @@ def _values(data: Data) -> Iterator[Finding]:
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 
 
-def _copies(data: Data) -> Iterator[Finding]:
+def _copies(data: CheckedTask) -> Iterator[Finding]:
     whole = {split: part.examples for split, part in data.profiles.items()}
     found = sum(int(np.isin(whole[split], whole["train"]).sum()) for split in ("val", "test"))
     yield data.share("copies", found, "are equal to a training example", MAX_COPIES)
@@ -248,7 +248,7 @@ def _copies(data: Data) -> Iterator[Finding]:
             yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
 
 
-def _similar(data: Data) -> Iterator[Finding]:
+def _similar(data: CheckedTask) -> Iterator[Finding]:
     """Report val and test sequences that share half of their runs with a training sequence."""
 
     def sequence(split: Split, place: int) -> np.ndarray:
@@ -264,7 +264,7 @@ def _similar(data: Data) -> Iterator[Finding]:
     yield data.share("similar sequences", found, text, MAX_SIMILAR)
 
 
-def _near_copies(data: Data) -> Iterator[Finding]:
+def _near_copies(data: CheckedTask) -> Iterator[Finding]:
     train = data.profiles["train"].summary
     if not len(train):
         return
@@ -276,7 +276,7 @@ def _near_copies(data: Data) -> Iterator[Finding]:
     yield data.share("near copies", count, text, MAX_NEAR_COPIES)
 
 
-CHECKS: tuple[Callable[[Data], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[CheckedTask], Iterator[Finding]], ...] = (
     _sizes,
     _labels,
     _classes,

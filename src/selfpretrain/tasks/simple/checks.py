@@ -9,7 +9,7 @@ from .features import Features, Numbers, State
 from .models import BoostedTrees, LinearModel
 
 POSITIONS = 64
-"""Most positions of the sequences that are tried."""
+"""Maximum number of positions of the sequences that are tried."""
 WHOLE = ("codes", "feature", "left", "right", "root", "output")
 """Tensors of 64-bit integers; those that are not named here or in ``REAL`` may have any precision."""
 REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value")

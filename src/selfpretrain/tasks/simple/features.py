@@ -22,9 +22,9 @@ from ...system.time_limit import check_time
 ALL = "all sequences"
 """End of the names of features that are measured on sequences without a label, too."""
 MAX_DIRECTIONS = 100
-"""Most directions in which features vary."""
+"""Maximum number of directions in which features vary."""
 MANY = 1_000_000
-"""Most values of sequences whose positions' features are in memory at a time."""
+"""Maximum number of values of sequences whose positions' features are in memory at a time."""
 SMALL = 1e-3
 """Range of values below which a channel is measured in units of its own."""
 RELATIVE = 1e-6
@@ -39,7 +39,7 @@ AROUND = 4
 WIDE = 12
 """Neighbours on either side of a position, for trees."""
 MAX_NEIGHBOURS = 200
-"""Most numbers of all of them: with several channels there are fewer."""
+"""Maximum for all of them together: with several channels there are fewer."""
 CLOCKS = (2, 3, 4, 6, 8, 12, 16)
 """Periods in which positions are counted."""
 BANDS = 4

@@ -29,15 +29,15 @@ PLACES = list(combinations(range(KERNEL_SIZE), TWOS))
 FEATURES = 2_000
 """Approximate number of features per sequence."""
 WORK = 4e9
-"""Most kernel outputs to compute: some seconds."""
+"""Maximum number of kernel outputs to compute: some seconds."""
 SAMPLE = 32
 """Training sequences from which thresholds are computed."""
 LEVELS = 10_000
-"""Most outputs of a kernel from which its thresholds are computed."""
+"""Maximum number of outputs of a kernel from which its thresholds are computed."""
 BATCH = 16
-"""Most sequences whose outputs are computed at a time."""
+"""Maximum number of sequences whose outputs are computed at a time."""
 POSITIONS = 2**19
-"""Most positions of them, padding included: 350 MB of outputs. A longer sequence is computed alone."""
+"""Maximum number of their positions, with padding: 350 MB of outputs. A longer sequence is computed alone."""
 NUDGE = 1e-10
 """Share of the largest value by which a threshold is raised: more than rounding, less than inputs resolve."""
 

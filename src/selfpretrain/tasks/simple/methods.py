@@ -50,9 +50,9 @@ from .models import (
 from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
 POSITIONS = 50_000
-"""Most positions to fit on, for classes of positions."""
+"""Maximum number of positions to fit on, for classes of positions."""
 MAX_BOOSTED = 20_000
-"""Most rows times outputs of boosted trees: some seconds per fit."""
+"""Maximum rows times outputs of boosted trees: some seconds per fit."""
 
 Fitted = LinearModel | BoostedTrees | UnsavedModel
 Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
@@ -72,14 +72,14 @@ DEPTHS = (2, 5)
 """Depths of boosted trees to try."""
 TREES = (100, 300)
 """Numbers of trees of gradient boosting on histograms to try."""
-PIXELS = 4096
-"""Most values per example to use all of them; longer examples are summarised."""
-ONE_HOT = 20_000
-"""Most positions times tokens of symbols at their places, for a baseline."""
+MAX_FLAT = 4096
+"""Maximum number of values per example to use all of them; longer examples are summarised."""
+MAX_ONE_HOT = 20_000
+"""Maximum positions times vocabulary for a baseline on one-hot symbols."""
 MAX_HISTOGRAMS = 50_000
-"""Most examples times classes of gradient boosting on histograms of statistics of values."""
-WIDEST = 1_000
-"""Most dense features for self-training, which fits a model some ten times."""
+"""Maximum examples times classes of gradient boosting on histograms of statistics of values."""
+MAX_SELF_TRAINED = 1_000
+"""Maximum number of dense features for self-training, which fits a model some ten times."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Method:
         return self.model.numbers if self.model.numbers and isinstance(target, Reals) else self.grid
 
     def measured(self, everything: SequenceDataset) -> Features:
-        """Return features of which all that needs no label is measured on all training sequences."""
+        """Return features that have measured on all training sequences whatever needs no label."""
         features = self.features()
         features.measure(everything)
         if features.of_all:
@@ -233,22 +233,22 @@ def simple_methods(
     boundaries = token_windows and int(lengths.max()) > 1
     equal = bool((lengths == form.length).all())
     numbers = form.length * form.views * (form.signal.channels if isinstance(form.signal, Values) else 1)
-    flat = values and equal and numbers <= PIXELS
+    flat = values and equal and numbers <= MAX_FLAT
     summarised = values and not flat
     places = tokens and equal
-    one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= ONE_HOT
+    one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= MAX_ONE_HOT
     kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
     outputs = labelled * form.target.outputs
     few = outputs <= MAX_BOOSTED
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
-    self_trained = with_unlabelled and (not flat or numbers <= WIDEST)
+    self_trained = with_unlabelled and (not flat or numbers <= MAX_SELF_TRAINED)
     return [
         Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=tokens, baseline=tokens),
         Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
         Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
-        Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= PIXELS),
+        Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
         Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
         Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),

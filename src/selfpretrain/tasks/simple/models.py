@@ -23,7 +23,7 @@ from .features import Matrix, Rows, State
 NEVER = -30.0
 """Logit of a class that no training example has."""
 ITERATIONS = 200
-"""Most iterations of logistic regression."""
+"""Maximum number of iterations of logistic regression."""
 MAX_TREES = 200
 MIN_TREES = 50
 """Trees per output: as many as there may be in all, within these bounds."""
@@ -33,7 +33,7 @@ RATE = 0.1
 SHARE = 0.5
 """Share of the examples that each tree is fitted to."""
 MIN_WEIGHT = 0.001
-"""Least share of all weight in a leaf, if weights are unequal: else leaves of nearly none have their say."""
+"""Minimum share of all weight in a leaf, if weights are unequal: leaves of nearly none must not count."""
 NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
 
 

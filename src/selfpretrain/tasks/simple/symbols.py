@@ -23,7 +23,7 @@ BEGINNING = 4
 AROUND = 4
 """Neighbours on either side of a position."""
 MAX_FEATURES = 200_000
-"""Most features of symbols; the most frequent ones are kept."""
+"""Maximum number of features of symbols; the most frequent ones are kept."""
 CHUNK = 1_000_000
 """Positions that are encoded at a time."""
 Codes = tuple[np.ndarray, np.ndarray]

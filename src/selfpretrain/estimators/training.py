@@ -1,0 +1,186 @@
+"""The training of recipes in a fit, whose finished stages are kept in memory, or in a folder of runs."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..data.dataloader import BatchSampler
+from ..errors import StageFailed
+from ..registry import name_of
+from ..runner.experiment_dir import InFolders
+from ..runner.run import run_recipes
+from ..runner.stage import ONE_THREAD_BELOW
+from ..runner.workspace import Workspace
+from ..system.events import Event, emit
+from ..system.progress import show_stages
+from ..training import cost
+from ..training.evaluate import validation_data
+from ..training.mixer_checks import check_recipes
+from ..training.model import Network
+from ..training.recipe import Recipe, Stage, build_network, measured, training_data
+from ..training.train import TrainingData, train
+from ..training.transfer import freeze, transfer_weights
+from .predictor import MEMORY_ERRORS
+
+
+@dataclass(frozen=True, eq=False)
+class Trainings:
+    """Trains recipes and keeps their networks in memory; recipes share equal first stages.
+
+    Args:
+        workspace: has device, threads, stop condition and whether progress is shown; its folder is not used.
+        halves: whether half a batch is tried, once, where memory runs out.
+        finished: networks and validation scores of finished stages; recipes need not be hashable.
+    """
+
+    workspace: Workspace
+    halves: bool = False
+    finished: list[tuple[Recipe, Network, dict[str, float]]] = field(default_factory=list)
+
+    def run(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Train the stages that are not finished, and return the recipes whose batch may have been halved.
+
+        Raises:
+            Interrupted: when asked to stop; finished stages are kept.
+            StageFailed: if an unexpected error occurred.
+        """
+        missing = self._missing(recipes)
+        for problem in check_recipes(missing):
+            warnings.warn(problem, stacklevel=2)
+        try:
+            with self._display(missing, sum(len(recipe.stages) for recipe in recipes)):
+                for number, recipe in enumerate(missing):
+                    with cost.as_stage_failure(recipe):
+                        emit(Event("start", str(number)))
+                        stage, network, data = self._prepare(recipe)
+                        trained = train(
+                            stage,
+                            network,
+                            data,
+                            seed=recipe.seed,
+                            number=len(recipe.stages),
+                            slow=recipe.model.mixer.slow(),
+                            log=partial(_log, str(number)),
+                            stop=self.workspace.stop,
+                        )
+                    self.finished.append((recipe, network.eval(), trained.scores))
+                    emit(Event("end", str(number), 1.0, 1.0, {"val": trained.scores}))
+        except StageFailed as error:
+            if not self._may_halve(error):
+                raise
+            return replace(self, halves=False).run([with_half_batch(recipe) for recipe in recipes])
+        return recipes
+
+    def has(self, recipe: Recipe) -> bool:
+        """Return whether the last stage of a recipe is finished."""
+        return any(recipe == each for each, _, _ in self.finished)
+
+    def network(self, recipe: Recipe) -> Network:
+        """Return the network of a finished recipe."""
+        return next(network for each, network, _ in self.finished if recipe == each)
+
+    def scores(self, recipe: Recipe) -> dict[str, float]:
+        """Return the validation scores of a finished recipe."""
+        return next(scores for each, _, scores in self.finished if recipe == each)
+
+    def _missing(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Return a recipe for every stage that is not finished, each after the one that it starts from."""
+        missing: list[Recipe] = []
+        for prefix in (prefix for recipe in recipes for prefix in recipe.prefixes()):
+            if prefix not in missing and not self.has(prefix):
+                missing.append(prefix)
+        return missing
+
+    @contextmanager
+    def _display(self, missing: list[Recipe], stages: int) -> Iterator[None]:
+        titles: dict[str, str] = {}
+        costs: dict[str, float] = {}
+        if not self.workspace.quiet:
+            titles = {str(number): _title(recipe) for number, recipe in enumerate(missing)}
+            costs = {str(number): cost.plan(recipe).flops for number, recipe in enumerate(missing)}
+        with show_stages(costs, stages, self.workspace.quiet, titles):
+            yield
+
+    def _prepare(self, recipe: Recipe) -> tuple[Stage, Network, TrainingData]:
+        """Return the last stage of a recipe, the network that it starts from, and its data."""
+        device = self.workspace.device
+        examples = training_data(recipe)
+        stage = measured(recipe, examples).last
+        stage = replace(stage, budget=stage.budget.as_steps(steps_of(recipe)))
+        network = build_network(recipe)
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        torch.set_num_threads(self.workspace.threads if parameters > ONE_THREAD_BELOW else 1)
+        if len(recipe.stages) > 1:
+            before = self.network(recipe.upto(len(recipe.stages) - 2))
+            transfer_weights(before.state_dict(), network, stage.transfer)
+        freeze(network, stage.freeze)
+        if not stage.objective.masks_inputs:
+            freeze(network, ("*embed.mask_token",))
+        if not stage.objective.reads_inputs:
+            examples = examples.preload(device)
+        val = validation_data(recipe).preload(device)
+        return stage, network.to(device), TrainingData(recipe.task_of(stage).form, examples, val)
+
+    def _may_halve(self, error: StageFailed) -> bool:
+        return self.halves and isinstance(error.__cause__, MEMORY_ERRORS)
+
+
+class StoredTrainings(Trainings):
+    """Trainings whose stages are in the folder of the workspace: a killed fit goes on from there."""
+
+    def run(self, recipes: list[Recipe]) -> list[Recipe]:
+        """Train the stages that are not finished, see ``Trainings.run``; they resume from checkpoints."""
+        try:
+            run_recipes(recipes, self.workspace, tested=False)
+        except StageFailed as error:
+            if not self._may_halve(error):
+                raise
+            recipes = [with_half_batch(recipe) for recipe in recipes]
+            run_recipes(recipes, self.workspace, tested=False)
+        return recipes
+
+    def has(self, recipe: Recipe) -> bool:
+        """Return whether the last stage of a recipe is finished."""
+        return self.workspace.stage(recipe).finished
+
+    def network(self, recipe: Recipe) -> Network:
+        """Return the network of a finished recipe."""
+        return InFolders(self.workspace).network(recipe).to(self.workspace.device)
+
+    def scores(self, recipe: Recipe) -> dict[str, float]:
+        """Return the validation scores of a finished recipe."""
+        scores: dict[str, float] = InFolders(self.workspace).result(recipe)["scores"]["val"]
+        return scores
+
+
+def _log(name: str, kind: str, progress: float, numbers: dict[str, Any]) -> None:
+    """Send a line of the log of a stage to the progress display."""
+    emit(Event(kind, name, progress, 1.0, numbers))
+
+
+def steps_of(recipe: Recipe) -> int | None:
+    """Return the number of steps of a recipe's last stage; None if its budget is in seconds."""
+    budget = recipe.last.budget
+    if budget.flops:
+        return cost.plan(recipe).steps
+    if budget.epochs is None:
+        return budget.in_steps(1)
+    longest = training_data(recipe).longest
+    return budget.in_steps(BatchSampler(longest, recipe.last.batch, recipe.seed).per_epoch)
+
+
+def with_half_batch(recipe: Recipe) -> Recipe:
+    """Return the recipe with half the batch size, at least 1."""
+    stages = tuple(replace(stage, batch=max(1, stage.batch // 2)) for stage in recipe.stages)
+    return replace(recipe, stages=stages)
+
+
+def _title(recipe: Recipe) -> str:
+    task = name_of(recipe.task_of(recipe.last))
+    stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
+    return f"{task}, {name_of(recipe.model.mixer)}, {stages}, seed {recipe.seed}"
