@@ -81,7 +81,9 @@ def test_what_is_decided_gets_no_further_seeds(done):
     assert [(event.name, event.done, event.total) for event in heard] == [("s4d", 2, 4), ("s4d", 3, 4)]
     assert json.loads((results.folder / "study.json").read_text())["looks"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
-    assert "2 of at most 4" in page and "4 of at most 4" in page and "2 to 4 of at most 4 seeds" in page
+    gains = [line.split("|") for line in page.splitlines() if "| SPT − scratch (matched) |" in line]
+    assert {cells[1].strip(): cells[4].strip() for cells in gains} == {"linear": "2", "s4d": "4"}
+    assert "2 to 4 of at most 4 seeds" in page
     fixed, looked = (
         api.plan_request(each).plan.experiment for each in (replace(request(), looks=None), request())
     )
