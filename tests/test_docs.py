@@ -116,7 +116,7 @@ EXAMPLES = {
     "own_csv": ([], "result.json"),
     "explain_with_captum": ([], "importance.csv"),
     "draw_data": (["digits", "--out", "runs/digits.png"], "digits.png"),
-    "report": ([], "results.csv"),
+    "breakdown": ([], "results.csv"),
 }
 """Scripts, their flags, and a file that is somewhere in the folder of runs afterwards."""
 

@@ -1,6 +1,6 @@
 """Tables that the report leaves out: cost and calibration of every model, confusion, models against models.
 
-python examples/report.py [FOLDER]
+python examples/breakdown.py [FOLDER]
 
 FOLDER is that of a comparison or study in a folder of runs. Without it, a small one is made first.
 """
