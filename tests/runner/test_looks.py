@@ -1,6 +1,7 @@
 """Comparisons that add seeds until they are decided: which stages they train, resumed and killed ones too."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -81,8 +82,8 @@ def test_what_is_decided_gets_no_further_seeds(done):
     assert [(event.name, event.done, event.total) for event in heard] == [("s4d", 2, 4), ("s4d", 3, 4)]
     assert json.loads((results.folder / "study.json").read_text())["looks"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
-    gains = [line.split("|") for line in page.splitlines() if "| SPT − scratch (matched) |" in line]
-    assert {cells[1].strip(): cells[4].strip() for cells in gains} == {"linear": "2", "s4d": "4"}
+    gains = re.findall(r"^\| (\w+) +\| SPT . scratch \(matched\) +\| \w+ +\| +(\d) \|", page, re.MULTILINE)
+    assert dict(gains) == {"linear": "2", "s4d": "4"}
     assert "2 to 4 of at most 4 seeds" in page
     fixed, looked = (
         api.plan_request(each).plan.experiment for each in (replace(request(), looks=None), request())

@@ -306,7 +306,7 @@ def _files(analysis: Analysis) -> Section:
         ("results.csv", "every run: scores on all splits, parameters, FLOPs, seconds, steps, stages"),
         ("report.tex, claim.tex", "the tables, and one sentence to quote, in LaTeX"),
         ("figures for a paper", f"selfpretrain report {name} --figures neurips"),
-        ("in Python", f'selfpretrain.read_results("{name}"); examples/breakdown.py makes further tables of it'),
+        ("in Python", f'selfpretrain.read_results("{name}"); examples/breakdown.py makes more tables of it'),
     )
     return Section("Files and what to do next", points=summary.advice(analysis), facts=facts, shown="folded")
 
