@@ -440,6 +440,6 @@ def test_nothing_is_saved_that_could_not_be_read():
         with pytest.raises(DataError):
             import_arrays("mine", x, y)
     for name in ("Mine", "my data", "../mine", "", "stdlib"):
-        with pytest.raises(DataError, match=r"no name for data|already"):
+        with pytest.raises(DataError, match=r"cannot be a name of data|already"):
             import_arrays(name, np.random.rand(30, 3), np.arange(30) % 2)
     assert imported_datasets() == {}
