@@ -40,13 +40,13 @@ from selfpretrain import (
     Workspace,
     compare,
 )
-from selfpretrain.errors import Interrupted
+from selfpretrain.errors import DataError, Interrupted
 from selfpretrain.registry import find, names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = REPOSITORY.parent / "shared" / "data"
 TASKS = ("digits", "listops", "paths", "pathfinder", "image-patches", "procedural", "recall", "retrieval")
-TASKS += ("selective-copying", "shuffled", "state-tracking", "stdlib", "text", "spoken-digits", "bidmc-hr")
+TASKS += ("selective-copying", "state-tracking", "stdlib", "text", "spoken-digits", "bidmc")
 Lines = Iterator[str]
 
 
@@ -115,7 +115,7 @@ def tasks() -> Lines:
     for name in TASKS:
         try:
             yield from (f"{name}: {line}" for line in compared(name, ("lru",), arms=("matched", "spt")))
-        except Exception as error:
+        except DataError as error:  # no data on this machine; anything else is a fault of the judge
             yield f"{name}: {type(error).__name__}"
 
 

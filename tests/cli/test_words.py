@@ -110,7 +110,7 @@ def test_everything_on_a_shelf_can_be_described(shelf, capsys):
 
 def test_stages_have_names_that_people_read():
     study = comparison(toys.Majority(), ("gru",), None, 2, "smoke", {})
-    titles = [stage.title for stage in plan_recipes(cell.recipe for cell in study.cells())]
+    titles = [stage.recipe.title for stage in plan_recipes(cell.recipe for cell in study.cells())]
     assert "majority, gru, causal > classify, seed 1" in titles
 
 

@@ -11,7 +11,6 @@ import torch
 
 from ..data.dataloader import BatchSampler
 from ..errors import StageFailed
-from ..registry import name_of
 from ..runner.experiment_dir import InFolders
 from ..runner.run import run_recipes
 from ..runner.stage import ONE_THREAD_BELOW
@@ -19,12 +18,11 @@ from ..runner.workspace import Workspace
 from ..system.events import Event, emit
 from ..system.progress import show_stages
 from ..training import cost
-from ..training.evaluate import validation_data
 from ..training.mixer_checks import check_recipes
 from ..training.model import Network
 from ..training.recipe import Recipe, Stage, build_network, measured, training_data
-from ..training.train import TrainingData, train
-from ..training.transfer import freeze, transfer_weights
+from ..training.train import TrainingData, prepare_training, train
+from ..training.transfer import transfer_weights
 from .predictor import MEMORY_ERRORS
 
 
@@ -101,7 +99,7 @@ class Trainings:
         titles: dict[str, str] = {}
         costs: dict[str, float] = {}
         if not self.workspace.quiet:
-            titles = {str(number): _title(recipe) for number, recipe in enumerate(missing)}
+            titles = {str(number): recipe.title for number, recipe in enumerate(missing)}
             costs = {str(number): cost.plan(recipe).flops for number, recipe in enumerate(missing)}
         with show_stages(costs, stages, self.workspace.quiet, titles):
             yield
@@ -110,21 +108,16 @@ class Trainings:
         """Return the last stage of a recipe, the network that it starts from, and its data."""
         device = self.workspace.device
         examples = training_data(recipe)
-        stage = measured(recipe, examples).last
-        stage = replace(stage, budget=stage.budget.as_steps(steps_of(recipe)))
         network = build_network(recipe)
         parameters = sum(parameter.numel() for parameter in network.parameters())
         torch.set_num_threads(self.workspace.threads if parameters > ONE_THREAD_BELOW else 1)
         if len(recipe.stages) > 1:
             before = self.network(recipe.upto(len(recipe.stages) - 2))
-            transfer_weights(before.state_dict(), network, stage.transfer)
-        freeze(network, stage.freeze)
-        if not stage.objective.masks_inputs:
-            freeze(network, ("*embed.mask_token",))
-        if not stage.objective.reads_inputs:
-            examples = examples.preload(device)
-        val = validation_data(recipe).preload(device)
-        return stage, network.to(device), TrainingData(recipe.task_of(stage).form, examples, val)
+            transfer_weights(before.state_dict(), network, recipe.last.transfer)
+        network.to(device)
+        prepared = measured(recipe, examples)
+        stage, data = prepare_training(prepared, network, examples, steps_of(recipe), device)
+        return stage, network, data
 
     def _may_halve(self, error: StageFailed) -> bool:
         return self.halves and isinstance(error.__cause__, MEMORY_ERRORS)
@@ -178,9 +171,3 @@ def with_half_batch(recipe: Recipe) -> Recipe:
     """Return the recipe with half the batch size, at least 1."""
     stages = tuple(replace(stage, batch=max(1, stage.batch // 2)) for stage in recipe.stages)
     return replace(recipe, stages=stages)
-
-
-def _title(recipe: Recipe) -> str:
-    task = name_of(recipe.task_of(recipe.last))
-    stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
-    return f"{task}, {name_of(recipe.model.mixer)}, {stages}, seed {recipe.seed}"

@@ -32,14 +32,6 @@ class PlannedStage:
     starts: bool = False  # whether another stage starts from its weights
     cost: Cost | None = None  # None: not counted yet
 
-    @property
-    def title(self) -> str:
-        """Readable name: task, mixer, objectives and seed."""
-        task = name_of(self.recipe.task_of(self.recipe.last))
-        mixer = name_of(self.recipe.model.mixer)
-        stages = " > ".join(name_of(stage.objective) for stage in self.recipe.stages)
-        return f"{task}, {mixer}, {stages}, seed {self.recipe.seed}"
-
     def counted(self) -> "PlannedStage":
         """Return the stage with its exact cost."""
         return self if self.cost else replace(self, cost=COUNTED.plan(self.recipe))

@@ -166,7 +166,7 @@ class StageQueue:
         for stage in missing:
             if stage.recipe.task_of(stage.recipe.last).stub:
                 raise SpecError(
-                    f"{stage.title}: planned with a stub of its data; plan it without one to run it"
+                    f"{stage.recipe.title}: planned with a stub of its data; plan it without one to run it"
                 )
         missing = [stage.counted() for stage in missing]
         costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
@@ -177,7 +177,7 @@ class StageQueue:
 
         @contextmanager
         def display() -> Iterator[None]:
-            titles = {stage.id: stage.title for stage in missing}
+            titles = {stage.id: stage.recipe.title for stage in missing}
             with show_stages(costs, len(stages), workspace.quiet, titles), tracking(workspace):
                 yield
 

@@ -30,8 +30,8 @@ from ..training.recipe import (
     stage_id,
     training_data,
 )
-from ..training.train import Checkpoint, Trained, TrainingData, never, train
-from ..training.transfer import TransferResult, freeze, transfer_weights
+from ..training.train import Checkpoint, Trained, never, prepare_training, train
+from ..training.transfer import TransferResult, transfer_weights
 from .archive import RESTORED
 from .plan import PlannedStage, plan_recipes, read_result
 from .run_dir import (
@@ -163,7 +163,7 @@ class StageRun:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
-        recipe, last, device = self.recipe, self.recipe.last, self.workspace.device
+        recipe, device = self.recipe, self.workspace.device
         if self.main:
             plain = to_dict(self.stage.recipe)
             self.folder.write("recipe.json", {"format": FORMAT} | plain)
@@ -172,15 +172,11 @@ class StageRun:
                 sources = {module: code_hash.source_of(module) for module in modules}
                 self.folder.write(SOURCES, {"format": FORMAT, "modules": sources})
         torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
-        freeze(self.network, last.freeze)
-        if not last.objective.masks_inputs:
-            freeze(self.network, ("*embed.mask_token",))
-        examples = self.examples if last.objective.reads_inputs else self.examples.preload(device)
-        val = evaluate.validation_data(recipe).preload(device)
+        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
         return {
-            "stage": replace(last, budget=last.budget.as_steps(self.cost.steps)),
+            "stage": stage,
             "network": self.network,
-            "data": TrainingData(recipe.task_of(last).form, examples, val),
+            "data": data,
             "seed": recipe.seed,
             "number": len(recipe.stages),
             "slow": recipe.model.mixer.slow(),

@@ -144,6 +144,12 @@ class Recipe:
         """Last stage, whose results are reported."""
         return self.stages[-1]
 
+    @property
+    def title(self) -> str:
+        """Readable name: task, mixer, objectives and seed."""
+        stages = " > ".join(name_of(stage.objective) for stage in self.stages)
+        return f"{name_of(self.task_of(self.last))}, {name_of(self.model.mixer)}, {stages}, seed {self.seed}"
+
     def task_of(self, stage: Stage) -> Task:
         """Return the task that a stage takes its sequences from."""
         return stage.source or self.task

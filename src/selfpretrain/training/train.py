@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,11 +23,12 @@ from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
 from ..objectives.base import ObjectiveBatch
 from ..system import distributed
-from .evaluate import evaluate, reduce_sums
+from .evaluate import evaluate, reduce_sums, validation_data
 from .model import Network
 from .optim import set_lr_factor
-from .recipe import Stage
+from .recipe import Recipe, Stage
 from .step import accumulate_sums, prepare, step
+from .transfer import freeze
 
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
@@ -77,6 +78,26 @@ class TrainingData:
     form: SequenceSpec
     train: SequenceDataset
     val: SequenceDataset
+
+
+def prepare_training(
+    recipe: Recipe, network: Network, examples: SequenceDataset, steps: int | None, device: str
+) -> tuple[Stage, TrainingData]:
+    """Freeze what the last stage of a recipe does not train, and return the stage and its data for ``train``.
+
+    Args:
+        recipe: its last objective knows what it counts, see ``measured``.
+        examples: those to train on.
+        steps: length of the budget; None: it is in seconds.
+    """
+    stage = recipe.last
+    freeze(network, stage.freeze)
+    if not stage.objective.masks_inputs:
+        freeze(network, ("*embed.mask_token",))
+    if not stage.objective.reads_inputs:
+        examples = examples.preload(device)
+    data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device))
+    return replace(stage, budget=stage.budget.as_steps(steps)), data
 
 
 @dataclass
