@@ -63,6 +63,8 @@ class CudaKernels(TorchFunctionMode):
             args, kwargs = _each(_single, args, kwargs)
         if name == "scaled_dot_product_attention" and args[0].is_meta:
             return _attend(*args, **kwargs)
+        if name == "dropout" and args[0].is_meta:
+            return _drop(*args, **kwargs)
         if name in ("lstm", "gru") and args[0].is_meta:
             return self._recur(name, *args)
         return function(*args, **kwargs)
@@ -164,7 +166,25 @@ def _attend_pairs(
     """Return sparse attention; that of one kernel costs as attention to as many keys as are seen on average."""
     if q.shape[2] < FLEX or q.shape[3] < 16:
         return mix(q, k, v, padding_mask)
-    return F.scaled_dot_product_attention(q, k[:, :, :keys], v[:, :, :keys])
+    return F.scaled_dot_product_attention(q, *(_FirstKeys.apply(x, keys) for x in (k, v)))
+
+
+def _drop(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Return what the fused kernel returns, which keeps a mask of bytes."""
+    return aten.native_dropout(x, p, True)[0] if training and p else x
+
+
+class _FirstKeys(torch.autograd.Function):
+    """Keys or values of the first positions; their gradient has the size of that of all."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, count: int) -> Tensor:
+        ctx.shape = x.shape
+        return x[:, :, :count].view_as(x[:, :, :count])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return grad.new_empty(ctx.shape), None
 
 
 def _attend(
