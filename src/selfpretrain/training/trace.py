@@ -25,6 +25,7 @@ from .cuda_kernels import as_on_cuda, prepare_pairs, recompute_alike
 from .flops import flop_formulas
 from .model import Network
 from .recipe import Recipe, build_network
+from .shortcuts import shortcut
 from .step import step
 from .transfer import freeze
 
@@ -224,7 +225,8 @@ class _Tracer(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        out = func(*args, **kwargs)
+        out = shortcut(func, args, kwargs)
+        out = func(*args, **kwargs) if out is None else out
         self.operations += 1
         if self.most and self.operations > self.most:
             raise _TooMany
