@@ -15,8 +15,9 @@ from .report.results import ExperimentResults
 from .report.sequential import Looks, parse_seeds
 from .runner.experiment import Experiment
 from .runner.experiment_dir import ExperimentFolder
+from .runner.forecast import Forecast, forecast
 from .runner.looks import expected_seeds, reached
-from .runner.plan import Forecast, Plan, forecast
+from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish
 from .runner.run_dir import RunDir
 from .runner.tuning import tune
@@ -258,7 +259,7 @@ def forecast_request(
     """Estimate the cost of a planned request; nothing is written.
 
     Args:
-        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
+        gpu: estimate memory, time and price on this GPU instead, one of ``gpus.CARDS``.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     request = planned.request

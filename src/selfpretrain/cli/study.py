@@ -54,13 +54,14 @@ def study(
     results: Results = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore bundled results; train everything.")] = False,
     gpu: Annotated[
-        str, typer.Option(help="With --dry-run: also estimate the time on this GPU, e.g. a100.")
+        str, typer.Option(help="With --dry-run: memory, hours and dollars on this GPU, e.g. a100.")
     ] = "",
 ) -> None:
     """Run a study, or all of them, and report the results next to the numbers of the paper."""
     from .. import api
     from ..report.sequential import parse_seeds
     from ..training.cost import COUNTED
+    from ..training.gpus import find_card
 
     most, looks = parse_seeds(seeds)
     workspace = run.workspace()
@@ -68,6 +69,8 @@ def study(
     changed = flags.assignments(settings)
     if gpu and not run.dry_run:
         raise SpecError("--gpu is about the forecast of --dry-run; add --dry-run, or leave it out")
+    if gpu:
+        find_card(gpu)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
@@ -91,7 +94,7 @@ def study(
             return api.run_request(planned.request, workspace, planned)
 
     if name == "all":
-        _every(plan, carry_out, run.as_json)
+        _every(plan, carry_out, run.as_json, gpu)
     else:
         outcome = carry_out(plan(name))
         print_json(content_of(outcome)) if run.as_json else show(outcome)
@@ -101,10 +104,14 @@ def _every(
     plan: "Callable[[str], PlannedRequest]",
     carry_out: "Callable[[PlannedRequest], Outcome]",
     json: bool,
+    gpu: str,
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
+    from ..training.gpus import find_card
+
     requested = 0
     different = set[str]()
+    hours = dict[str, float]()
     found = dict[str, Any]()
     console = Console(quiet=json)
     for each in names("studies"):
@@ -122,9 +129,16 @@ def _every(
             show(outcome)
         requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
         different |= planned.plan.stages.keys()
-    console.print(f"{requested:,} stages requested by all studies, {len(different):,} different ones")
+        hours |= getattr(outcome, "gpu_hours", None) or {}
+    total = f"{requested:,} stages requested by all studies, {len(different):,} different ones"
+    price = find_card(gpu).dollars if gpu else 0.0
+    if gpu:
+        spent = sum(hours.values())
+        total += f"; {len(hours):,} to run: {spent:,.0f} hours and {spent * price:,.0f} dollars on one {gpu}"
+    console.print(total, soft_wrap=True, highlight=False)
     if json:
-        print_json({"asked": requested, "different": len(different), "studies": found})
+        totals = {"hours": sum(hours.values()), "dollars": sum(hours.values()) * price} if gpu else {}
+        print_json({"asked": requested, "different": len(different), "studies": found} | totals)
 
 
 def _say_restored(event: Event) -> None:

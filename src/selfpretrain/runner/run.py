@@ -13,7 +13,7 @@ from ..system import distributed
 from ..system.events import Event, emit
 from ..system.progress import show_stages
 from ..system.startup import raise_on_signal
-from ..training import cost
+from ..training.gpus import CPU_CORE
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
 from ..training.train import Stop
@@ -116,8 +116,7 @@ def _executor_name(missing: list[PlannedStage], costs: dict[str, float], workspa
     if workspace.executor != "auto":
         return workspace.executor
     seconds = sum(
-        STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / cost.SPEED)
-        for stage in missing
+        STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / CPU_CORE) for stage in missing
     )
     return "processes" if seconds > WORKER_START * workspace.workers else "serial"
 

@@ -163,7 +163,7 @@ def _on_meta(near: BlockNeighbours) -> BlockNeighbours:
 def _attend_pairs(
     keys: int, mix: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor | None
 ) -> Tensor:
-    """Return sparse attention; that of one kernel costs as attention to as many keys as are seen on average."""
+    """Return sparse attention; one kernel costs as attention to as many keys as are seen on average."""
     if q.shape[2] < FLEX or q.shape[3] < 16:
         return mix(q, k, v, padding_mask)
     return F.scaled_dot_product_attention(q, *(_FirstKeys.apply(x, keys) for x in (k, v)))
@@ -199,7 +199,7 @@ def _attend(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return attention by the kernel that CUDA takes: flash without a mask in half precision, else efficient."""
+    """Return attention by CUDA's kernel: flash without a mask in half precision, else memory-efficient."""
     mask = attn_mask if mask is None else mask
     size = q.shape[-1]
     scale = scale or size**-0.5
