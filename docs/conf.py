@@ -15,6 +15,7 @@ from selfpretrain import registry
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import recipes_page
+import takes_page
 
 project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
@@ -55,9 +56,11 @@ def setup(app: Any) -> None:
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """The pages of tasks and of mixers with the card of every one, and the papers' recipes."""
+    """The pages of tasks and of mixers with the card of every one, and the papers' recipes and their cost."""
     if "<!-- recipes -->" in source[0]:
         source[0] = source[0].replace("<!-- recipes -->", recipes_page.page())
+    if "<!-- takes -->" in source[0]:
+        source[0] = source[0].replace("<!-- takes -->", takes_page.page())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:

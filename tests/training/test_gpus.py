@@ -1,0 +1,75 @@
+"""Times and memory on GPUs that are not here."""
+
+from dataclasses import replace
+
+import pytest
+
+import paper_data
+from selfpretrain.errors import SpecError
+from selfpretrain.registry import find, name_of
+from selfpretrain.runner.forecast import on_gpu
+from selfpretrain.training.gpus import CARDS, LAUNCH, SHARE, find_card
+from selfpretrain.training.recipe import Budget
+from selfpretrain.training.trace import StepTrace
+
+PRINTED = {
+    ("image", "masked"): 48,
+    ("image", "classify"): 56,
+    ("listops", "masked"): 19.1 * 60,
+    ("listops", "classify"): 18.95 * 60,
+    ("pathfinder", "masked"): 3.2 * 60,
+    ("pathfinder", "classify"): 3 * 60,
+}
+"""Seconds of an epoch on one A100 with 80 GB, pretraining and finetuning: Coser & Orvieto (2025), footnote 3."""
+
+
+@pytest.mark.parametrize(("task", "objective"), PRINTED)
+def test_every_time_that_is_printed_is_forecast_within_a_factor_of_two(task, objective, tmp_path):
+    with paper_data.stubbed(tmp_path) as planner:
+        made = one_epoch(task, objective, planner)
+        seconds = on_gpu(made, CARDS["a100"], planner).seconds
+    assert 0.5 < seconds / PRINTED[task, objective] < 2
+
+
+def one_epoch(task, objective, planner):
+    """The recipe of a stage of coser-table-1 for one epoch, with one validation."""
+    for cell in find("studies", "coser-table-1").at_scale("paper", 1).cells(planner):
+        for made in cell.recipe.prefixes():
+            if (name_of(made.task_of(made.last)), name_of(made.last.objective)) == (task, objective):
+                stage = replace(made.last, budget=Budget(epochs=1), evals=1)
+                return replace(made, stages=(*made.stages[:-1], stage))
+    raise AssertionError("no such stage")
+
+
+def test_the_slowest_of_arithmetic_memory_and_launches_decides():
+    card = CARDS["a100"]
+    few = StepTrace(1.0, 1, 1.0, 1, {})
+    assert card.seconds(replace(few, flops=1e15)) == 1e15 / (SHARE * card.half)
+    assert card.seconds(replace(few, bytes_moved=1e12)) == 1e12 / (SHARE * card.bandwidth)
+    assert card.seconds(replace(few, kernels=1000)) == 1000 * LAUNCH
+
+
+def test_a_limit_in_hours_ends_a_stage(tmp_path):
+    with paper_data.stubbed(tmp_path) as planner:
+        made = one_epoch("listops", "masked", planner)
+        limited = replace(made.last, budget=Budget(epochs=100, hours=1.5))
+        found = on_gpu(replace(made, stages=(limited,)), CARDS["a100"], planner)
+    assert found.limited and found.seconds == 1.5 * 3600
+
+
+def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit(tmp_path):
+    with paper_data.stubbed(tmp_path) as planner:
+        made = one_epoch("pathfinder", "masked", planner)
+        usual = on_gpu(made, CARDS["a100"], planner)
+        assert usual.fits == "yes"
+        less = on_gpu(made, replace(CARDS["a100"], gigabytes=0.9 * usual.gigabytes), planner)
+        none = on_gpu(made, replace(CARDS["a100"], gigabytes=0.5), planner)
+    assert "recomputed activations" in less.fits and less.gigabytes < usual.gigabytes
+    assert none.fits == "no" and none.gigabytes == usual.gigabytes
+
+
+def test_gpus_without_units_for_bf16_compute_in_single_precision():
+    assert find_card("V100").precision == "fp32" and find_card("RTX 3090") is CARDS["3090"]
+    assert find_card("h200") is CARDS["h100"]
+    with pytest.raises(SpecError, match="did you mean 'a100'"):
+        find_card("a1000")
