@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import DataError, SpecError
+from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
@@ -104,6 +104,7 @@ def _every(
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
     requested = 0
+    unfit: DoesNotFit | None = None
     different = set[str]()
     found = dict[str, Any]()
     console = Console(quiet=json)
@@ -116,6 +117,9 @@ def _every(
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
             continue
+        except DoesNotFit as error:  # its page says so; the other studies may fit
+            unfit = unfit or error
+            continue
         if json:
             found[each] = content_of(outcome)
         else:
@@ -125,6 +129,8 @@ def _every(
     console.print(f"{requested:,} stages requested by all studies, {len(different):,} different ones")
     if json:
         print_json({"asked": requested, "different": len(different), "studies": found})
+    if unfit is not None:
+        raise unfit
 
 
 def _say_restored(event: Event) -> None:
