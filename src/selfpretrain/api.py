@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import amended, to_dict
-from .errors import SpecError
+from .errors import DoesNotFit, SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
 from .report.results import ExperimentResults
@@ -212,6 +212,7 @@ def run_request(
 
     Raises:
         Interrupted: when asked to stop; the same call resumes.
+        DoesNotFit: if a stage needs more memory than there is; all others are done, and in the report.
     """
     with run_context(workspace or _usual_workspace()) as here:
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
@@ -222,7 +223,12 @@ def run_request(
             if request.tune:
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
             folder = begin(plan, here, request.kept)
-            StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
+            queue = StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here)
+            try:
+                queue.run()
+            except DoesNotFit:
+                finish(folder, [f"Not trained: {why}." for why in queue.unfit])
+                raise
             finish(folder)
         if request.results:
             folder.keep()

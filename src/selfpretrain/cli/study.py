@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import DataError, SpecError
+from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
@@ -110,6 +110,7 @@ def _every(
     from ..training.gpus import find_card
 
     requested = 0
+    unfit: DoesNotFit | None = None
     different = set[str]()
     hours = dict[str, float]()
     found = dict[str, Any]()
@@ -123,6 +124,9 @@ def _every(
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
             continue
+        except DoesNotFit as error:  # its page says so; the other studies may fit
+            unfit = unfit or error
+            continue
         if json:
             found[each] = content_of(outcome)
         else:
@@ -130,15 +134,22 @@ def _every(
         requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
         different |= planned.plan.stages.keys()
         hours |= getattr(outcome, "gpu_hours", None) or {}
-    total = f"{requested:,} stages requested by all studies, {len(different):,} different ones"
-    price = find_card(gpu).dollars if gpu else 0.0
+    totals, spent = {}, ""
     if gpu:
-        spent = sum(hours.values())
-        total += f"; {len(hours):,} to run: {spent:,.0f} hours and {spent * price:,.0f} dollars on one {gpu}"
-    console.print(total, soft_wrap=True, highlight=False)
+        whole = sum(hours.values())
+        totals = {"hours": whole, "dollars": whole * find_card(gpu).dollars}
+        spent = (
+            f"; {len(hours):,} to run: {whole:,.0f} hours and {totals['dollars']:,.0f} dollars on one {gpu}"
+        )
+    console.print(
+        f"{requested:,} stages requested by all studies, {len(different):,} different ones{spent}",
+        soft_wrap=True,
+        highlight=False,
+    )
     if json:
-        totals = {"hours": sum(hours.values()), "dollars": sum(hours.values()) * price} if gpu else {}
         print_json({"asked": requested, "different": len(different), "studies": found} | totals)
+    if unfit is not None:
+        raise unfit
 
 
 def _say_restored(event: Event) -> None:

@@ -125,11 +125,15 @@ class ExperimentFolder:
                     remove_leftovers(folder, ABANDONED_SECONDS)
         self._write(self.record(tuple(notes)))
 
-    def finish(self) -> None:
-        """Add baseline scores and measurements, and write the report."""
+    def finish(self, notes: Iterable[str] = ()) -> None:
+        """Add baseline scores, measurements and notes on this run, and write the report."""
         record = results.read_record(self.path)
         tasks = tuple(
-            replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
+            replace(
+                task,
+                baselines=_pooled_baselines(cells[0].recipe.task, self.workspace),
+                notes=(*task.notes, *notes),
+            )
             for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
         )
         measures = tuple(self.measures())

@@ -13,7 +13,15 @@ from typing import Any
 import torch
 
 from ..config import to_dict
-from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError, first_line
+from ..errors import (
+    DoesNotFit,
+    Interrupted,
+    SelfPretrainError,
+    SpecError,
+    StageFailed,
+    StoreError,
+    first_line,
+)
 from ..registry import name_of
 from ..system import distributed
 from ..system.events import Event, emit
@@ -51,7 +59,11 @@ from .workspace import Workspace
 ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
 Outcome = tuple[str, str]
-"""How a stage ended (done, failed, stopped or lost), and why: strings, readable without this package."""
+"""How a stage ended (done, failed, unfit, stopped or lost), and why: strings, for any process to read."""
+LESS_MEMORY = (
+    "-s stage.activation_checkpointing=true or a smaller stage.batch needs less, as does a larger GPU more"
+)
+"""What to do about a stage that needs more memory than there is."""
 MACHINE_PARTS = ("results", "data", "source")
 """Parts of a recipe's identity that depend on the machine."""
 
@@ -70,6 +82,7 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
     Raises:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
         StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
+        DoesNotFit: if the GPU has too little memory.
     """
     folder = workspace.folder(stage.id)
     result = None
@@ -127,6 +140,9 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
             write_text(trace, f"{error}\n")
         return error
     write_text(trace, traceback.format_exc())
+    if isinstance(error, torch.OutOfMemoryError):
+        traceback.clear_frames(error.__traceback__)  # they hold tensors, and the next stage needs the memory
+        return DoesNotFit(f"{attempt.name}: the GPU ran out of memory; {LESS_MEMORY}")
     return StageFailed(f"{attempt.name}: {first_line(error)} (the traceback is in {trace})")
 
 
@@ -320,7 +336,7 @@ class RemoteStage:
         except Interrupted as error:
             return "stopped", str(error)
         except SelfPretrainError as error:
-            return "failed", str(error)
+            return "unfit" if isinstance(error, DoesNotFit) else "failed", str(error)
         return "done", ""
 
 

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 
 from ..mixers.base import LayerContext, Mixer
 from ..mixers.common.pairs import BlockNeighbours, Pairs
@@ -102,30 +103,30 @@ class CudaKernels(TorchFunctionMode):
 def as_on_cuda() -> Iterator[CudaKernels]:
     """Run what is on ``meta`` as CUDA would, in this block."""
     kernels = CudaKernels()
-    usual = torch.autocast
+    usual, usual_checkpoint = torch.autocast, checkpoint._checkpoint_without_reentrant_generator
 
     def autocast(device: str, *args: Any, **kwargs: Any) -> Any:
         if device != "meta":
             return usual(device, *args, **kwargs)
         return kernels.autocast(bool(kwargs.get("enabled", True)))
 
+    def recomputed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Recompute activations in the precision that they had, as ``torch.autocast`` does."""
+
+        def again(*inputs: Any, half: bool = kernels.half) -> Any:
+            with kernels, kernels.autocast(half):  # not active within ``backward``, where it runs
+                return function(*inputs)
+
+        return usual_checkpoint(again, *args, **kwargs)
+
     torch.autocast = autocast  # type: ignore[assignment, misc]
+    checkpoint._checkpoint_without_reentrant_generator = recomputed
     try:
         with kernels:
             yield kernels
     finally:
         torch.autocast = usual  # type: ignore[misc]
-
-
-def recompute_alike(block: nn.Module, kernels: CudaKernels, half: bool) -> None:
-    """Let a block run in the same precision when its activations are recomputed in the backward pass."""
-    forward = block.forward
-
-    def run(*args: Any) -> Any:
-        with kernels.autocast(half):
-            return forward(*args)
-
-    block.forward = run
+        checkpoint._checkpoint_without_reentrant_generator = usual_checkpoint
 
 
 def prepare_pairs(network: nn.Module, mixer: Mixer, context: Callable[[int], LayerContext]) -> None:

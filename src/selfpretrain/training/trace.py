@@ -25,7 +25,7 @@ from ..data.dataset import generator
 from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
 from ..tasks.base import DatasetStub
-from .cuda_kernels import as_on_cuda, prepare_pairs, recompute_alike
+from .cuda_kernels import as_on_cuda, prepare_pairs
 from .flops import flop_formulas
 from .model import Network
 from .recipe import Recipe, build_network
@@ -168,7 +168,7 @@ def _trace(
     targets = _targets(recipe, length, padded)
     network.train(training)
     for each in network.networks():
-        each.activation_checkpointing = stage.activation_checkpointing
+        each.recompute_activations(stage.activation_checkpointing)
     tracer = _Tracer(most)
     tracer.hold("weights", network.state_dict().values())
     tracer.hold("batch", [targets.batch.inputs, targets.batch.padding_mask, targets.labels])
@@ -178,8 +178,6 @@ def _trace(
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
     with as_on_cuda() as kernels, torch.set_grad_enabled(training):
-        for block in (block for each in network.networks() for block in each.blocks):
-            recompute_alike(block, kernels, stage.precision == "bf16")
         with tracer:
             if training:
                 step(network, _NoOptimizer(), unclipped, form, targets)
@@ -187,8 +185,6 @@ def _trace(
                 with kernels.autocast(stage.precision == "bf16"):
                     network(*targets.network_inputs())
     network.zero_grad(set_to_none=True)
-    for block in (block for each in network.networks() for block in each.blocks):
-        del block.forward
     if training:
         tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
     return tracer.found(kernels.of_cudnn)
