@@ -10,7 +10,6 @@ import sys
 from typing import Any
 
 import takes_page
-
 from selfpretrain.training import trace
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import Recipe

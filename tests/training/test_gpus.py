@@ -20,7 +20,7 @@ PRINTED = {
     ("pathfinder", "masked"): 3.2 * 60,
     ("pathfinder", "classify"): 3 * 60,
 }
-"""Seconds of an epoch on one A100 with 80 GB, pretraining and finetuning: Coser & Orvieto (2025), footnote 3."""
+"""Seconds of an epoch of pretraining and finetuning on an A100: Coser & Orvieto (2025), footnote 3."""
 
 
 @pytest.mark.parametrize(("task", "objective"), PRINTED)

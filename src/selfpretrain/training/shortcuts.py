@@ -27,8 +27,11 @@ def _unary(x: Tensor, *rest: Any, **how: Any) -> Tensor | None:
 def _binary(x: Tensor, y: Any, *rest: Any, **how: Any) -> Tensor | None:
     if not isinstance(y, Tensor):
         return _unary(x) if isinstance(y, (int, float)) else None
-    if x.dtype != y.dtype or not (x.is_meta and y.is_meta):
+    if not (x.is_meta and y.is_meta):
         return None
+    if x.dtype != y.dtype:
+        kind = torch.result_type(x, y)
+        return torch.empty_like(x, dtype=kind) if x.shape == y.shape else None
     if x.shape == y.shape:
         return torch.empty_like(x)
     shape = torch.broadcast_shapes(x.shape, y.shape)
@@ -58,6 +61,30 @@ def _arange(*limits: Any, dtype: Any = None, device: Any = None, **how: Any) -> 
     return torch.empty(math.ceil((end - start) / step), dtype=dtype or usual, device="meta")
 
 
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    return x.new_empty(*x.shape[:-1], y.shape[-1])
+
+
+def _sum(x: Tensor, dim: Any, keepdim: bool = False, **how: Any) -> Tensor | None:
+    if not (x.is_meta and x.is_floating_point()) or how.get("dtype") not in (None, x.dtype):
+        return None
+    gone = {d % x.ndim for d in dim} if dim else set(range(x.ndim))
+    kept = ((i, n) for i, n in enumerate(x.shape) if keepdim or i not in gone)
+    return x.new_empty([1 if i in gone else n for i, n in kept])
+
+
+def _layer_norm(x: Tensor, shape: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    moments = (*x.shape[: -len(shape)], *[1] * len(shape))
+    return x.new_empty(x.shape), *(x.new_empty(moments, dtype=torch.float32) for _ in range(2))
+
+
+def _layer_norm_backward(
+    grad: Tensor, x: Tensor, shape: Any, mean: Tensor, rstd: Tensor, weight: Any, bias: Any, wanted: Any
+) -> tuple[Tensor | None, ...]:
+    made = zip((x, weight, bias), wanted, strict=True)
+    return tuple(torch.empty_like(each) if want and each is not None else None for each, want in made)
+
+
 SHORTCUTS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor), _binary),
     aten.div.Tensor: _quotient,
@@ -67,7 +94,7 @@ SHORTCUTS: dict[Any, Callable[..., Any]] = {
             *(aten.tanh.default, aten.gelu.default, aten.silu.default, aten.relu.default, aten.sqrt.default),
             *(aten.rsqrt.default, aten.log.default, aten.log1p.default, aten.expm1.default),
             *(aten.pow.Tensor_Scalar, aten.gelu_backward.default, aten.silu_backward.default),
-            *(aten.sigmoid_backward.default, aten.tanh_backward.default),
+            *(aten.sigmoid_backward.default, aten.tanh_backward.default, aten.mul.Scalar, aten.add.Scalar),
         ),
         _unary,
     ),
@@ -80,5 +107,12 @@ SHORTCUTS: dict[Any, Callable[..., Any]] = {
         _in_place,
     ),
     aten.complex.default: _complex,
+    aten.mm.default: _product,
+    aten.bmm.default: _product,
+    aten.addmm.default: lambda bias, x, y, **how: _product(x, y),
+    aten.baddbmm.default: lambda bias, x, y, **how: _product(x, y),
+    aten.sum.dim_IntList: _sum,
+    aten.native_layer_norm.default: _layer_norm,
+    aten.native_layer_norm_backward.default: _layer_norm_backward,
     **dict.fromkeys((aten.arange.default, aten.arange.start, aten.arange.start_step), _arange),
 }

@@ -177,13 +177,12 @@ def _trace(
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
-    with as_on_cuda() as kernels, torch.set_grad_enabled(training):
-        with tracer:
-            if training:
-                step(network, _NoOptimizer(), unclipped, form, targets)
-            else:
-                with kernels.autocast(stage.precision == "bf16"):
-                    network(*targets.network_inputs())
+    with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
+        if training:
+            step(network, _NoOptimizer(), unclipped, form, targets)
+        else:
+            with kernels.autocast(stage.precision == "bf16"):
+                network(*targets.network_inputs())
     network.zero_grad(set_to_none=True)
     if training:
         tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
