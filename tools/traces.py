@@ -30,7 +30,7 @@ def main() -> None:
         print(f"{title}: {found.peak_bytes / 2**30:.1f} GB", flush=True)
         return found
 
-    trace._trace_now = noted
+    trace._trace_now = noted  # type: ignore[assignment]
     for name, stages in takes_page.plans(Planner(0, stubs=True)):
         print(name, flush=True)
         for stage in stages:

@@ -127,9 +127,7 @@ def cells():
 def test_steps_of_the_papers_take_no_more_than_they_did(line, tmp_path):
     """Memory and kernels, which an edit of a mixer, the network or the step may raise unnoticed."""
     with paper_data.stubbed(tmp_path) as planner:
-        made = paper_recipe(line, planner)
-        padded = line["padded"] == "yes"
-        found = trace_step(made, padded=padded)
+        found = trace_step(paper_recipe(line, planner), padded=line["padded"] == "yes")
     assert found.peak_bytes / 2**30 <= 1.05 * float(line["gigabytes"])
     assert found.kernels <= 1.05 * int(line["kernels"])
 

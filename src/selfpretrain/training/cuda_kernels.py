@@ -120,7 +120,7 @@ def as_on_cuda() -> Iterator[CudaKernels]:
         return usual_checkpoint(again, *args, **kwargs)
 
     torch.autocast = autocast  # type: ignore[assignment, misc]
-    checkpoint._checkpoint_without_reentrant_generator = recomputed
+    checkpoint._checkpoint_without_reentrant_generator = recomputed  # type: ignore[assignment]
     try:
         with kernels:
             yield kernels
@@ -141,19 +141,20 @@ def prepare_pairs(network: nn.Module, mixer: Mixer, context: Callable[[int], Lay
 
 @cache
 def _pattern(mixer: Mixer, context: LayerContext) -> tuple[list[BlockNeighbours], int]:
-    """Return the pattern of a layer if it goes block by block, and the mean number of keys of a query."""
+    """Return the pattern of a layer's first blocks, and the mean number of keys of a query."""
     cpu = torch.device("cpu")
     with cpu, torch.random.fork_rng(devices=[]):
         layer = next(module for module in mixer.build(context).modules() if isinstance(module, Pairs))
         count = -(-context.length // layer.block)
+        first = min(count, FLEX // layer.block)
+        plan = [layer._find_neighbours(i, first, cpu) for i in range(first)]
         if context.length < FLEX:
-            plan = [layer._find_neighbours(i, count, cpu) for i in range(count)]
             return plan, layer.block * sum(len(near.blocks) for near in plan) // count
         step = layer.block if layer.blockwise else 1
         some = range(count // 16, count, max(1, count // 8))
         every = [layer._pairs(i, torch.arange(count), cpu, step).unflatten(-1, (count, -1)) for i in some]
         seen = sum(int(each.any(-1).flatten(0, 2).any(0).sum()) for each in every)
-    return [], layer.block * seen // len(some)
+    return plan + plan[-1:] * (count - first), layer.block * seen // len(some)
 
 
 def _on_meta(near: BlockNeighbours) -> BlockNeighbours:

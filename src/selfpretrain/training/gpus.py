@@ -45,13 +45,13 @@ class Card:
 # Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4);
 # V100 and T4: Google Cloud, GPU alone, 2025. They change by the week, and differ fivefold between vendors.
 CARDS = {
-    "a100": Card(312e12, 19.5e12, 2.039e12, 80, 1.39),
-    "h100": Card(989e12, 67e12, 3.35e12, 80, 2.69),
-    "3090": Card(71e12, 35.6e12, 0.936e12, 24, 0.22),
-    "rtx4090": Card(165e12, 82.6e12, 1.008e12, 24, 0.34),
-    "l4": Card(121e12, 30.3e12, 0.3e12, 24, 0.44),
-    "v100": Card(125e12, 15.7e12, 0.9e12, 32, 2.48, bf16=False),
-    "t4": Card(65e12, 8.1e12, 0.32e12, 16, 0.35, bf16=False),
+    "a100": Card(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
+    "h100": Card(989e12, 67e12, 3.35e12, 80.0, 2.69),
+    "3090": Card(71e12, 35.6e12, 0.936e12, 24.0, 0.22),
+    "rtx4090": Card(165e12, 82.6e12, 1.008e12, 24.0, 0.34),
+    "l4": Card(121e12, 30.3e12, 0.3e12, 24.0, 0.44),
+    "v100": Card(125e12, 15.7e12, 0.9e12, 32.0, 2.48, bf16=False),
+    "t4": Card(65e12, 8.1e12, 0.32e12, 16.0, 0.35, bf16=False),
 }
 CPU_CORE = 2.5e10
 """FLOP/s of a small network on one CPU core, assumed where nothing was measured."""

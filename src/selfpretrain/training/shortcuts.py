@@ -75,7 +75,8 @@ def _sum(x: Tensor, dim: Any, keepdim: bool = False, **how: Any) -> Tensor | Non
 
 def _layer_norm(x: Tensor, shape: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     moments = (*x.shape[: -len(shape)], *[1] * len(shape))
-    return x.new_empty(x.shape), *(x.new_empty(moments, dtype=torch.float32) for _ in range(2))
+    mean, rstd = (x.new_empty(moments, dtype=torch.float32) for _ in range(2))
+    return x.new_empty(x.shape), mean, rstd
 
 
 def _layer_norm_backward(

@@ -201,25 +201,25 @@ def _targets(recipe: Recipe, length: int, padded: bool) -> ObjectiveBatch:
     made = stage.objective.make_targets(pair.batch(torch.arange(2)), form, generator("trace"))
     batch = made.batch
 
-    def many(x: Tensor | None, device: str = "meta") -> Tensor | None:
-        if x is None:
-            return None
-        rows = len(x) // 2 * stage.batch + len(x) % 2 * (stage.batch // 2)
-        if device == "meta":
-            return x.new_empty(rows, *x.shape[1:], device="meta")
-        return x.repeat(-(-rows // len(x)), *[1] * (x.ndim - 1))[:rows]
+    def rows(x: Tensor) -> int:
+        return len(x) // 2 * stage.batch + len(x) % 2 * (stage.batch // 2)
 
-    lengths = many(batch.lengths, "cpu")
-    on_meta = replace(
+    def empty(x: Any) -> Any:
+        return None if x is None else x.new_empty(rows(x), *x.shape[1:], device="meta")
+
+    def repeated(x: Any) -> Any:
+        return None if x is None else x.repeat(-(-rows(x) // len(x)), *[1] * (x.ndim - 1))[: rows(x)]
+
+    batch = replace(
         batch,
-        inputs=many(batch.inputs),
-        padding_mask=many(batch.padding_mask),
-        targets=many(batch.targets),
-        weights=many(batch.weights),
-        lengths=lengths,
+        inputs=empty(batch.inputs),
+        padding_mask=empty(batch.padding_mask),
+        targets=empty(batch.targets),
+        weights=empty(batch.weights),
+        lengths=repeated(batch.lengths),
     )
-    masks = {name: many(getattr(made, name), "cpu") for name in ("masked", "loss_mask", "position_weights")}
-    return replace(made, batch=on_meta, labels=many(made.labels), **masks)
+    masks = {name: repeated(getattr(made, name)) for name in ("masked", "loss_mask", "position_weights")}
+    return replace(made, batch=batch, labels=empty(made.labels), **masks)
 
 
 class _NoOptimizer(torch.optim.Optimizer):
@@ -346,7 +346,7 @@ def _is_free(func: Any) -> bool:
 
 def _line() -> str:
     """Return the line of this package that runs now."""
-    frame = sys._getframe(3)
+    frame: Any = sys._getframe(3)
     while frame is not None:
         _, ours, name = frame.f_code.co_filename.rpartition(OURS)
         if ours and not name.startswith(("training/trace", "training/cuda_kernels", "training/step")):
