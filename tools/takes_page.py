@@ -14,7 +14,7 @@ from selfpretrain.runner.forecast import OnGpu, on_gpu
 from selfpretrain.runner.plan import PlannedStage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.cost import Planner
-from selfpretrain.training.gpus import CARDS
+from selfpretrain.training.gpus import GPUS
 
 SHOWN = ("a100", "h100", "3090")
 HOUR = 3600.0
@@ -48,7 +48,7 @@ def plans(planner: Planner) -> Iterator[tuple[str, list[PlannedStage]]]:
 
 def take(stage: PlannedStage) -> tuple[OnGpu, ...]:
     """Return what a stage takes on every GPU that is shown."""
-    return tuple(on_gpu(stage.recipe, CARDS[gpu], PLANNER) for gpu in SHOWN)
+    return tuple(on_gpu(stage.recipe, GPUS[gpu], PLANNER) for gpu in SHOWN)
 
 
 PLANNER = Planner(0, stubs=True)
@@ -60,7 +60,7 @@ def _line(name: str, found: Mapping[str, tuple[OnGpu, ...]]) -> str:
         hours = sum(one.seconds for one in each) / HOUR
         unfit = sum(one.fits == "no" for one in each)
         note = f" ({unfit} do not fit)" if unfit else ""
-        cells += [f"{hours:,.0f}{note}", f"{hours * CARDS[gpu].dollars:,.0f}"]
+        cells += [f"{hours:,.0f}{note}", f"{hours * GPUS[gpu].dollars:,.0f}"]
     most = max(one[0].gigabytes for one in found.values())
     return f"| {name} | {len(found)} | {most:.0f} | {' | '.join(cells)} |"
 

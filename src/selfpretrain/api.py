@@ -265,7 +265,7 @@ def forecast_request(
     """Estimate the cost of a planned request; nothing is written.
 
     Args:
-        gpu: estimate memory, time and price on this GPU instead, one of ``gpus.CARDS``.
+        gpu: estimate memory, time and price on this GPU instead, one of ``gpus.GPUS``.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     request = planned.request

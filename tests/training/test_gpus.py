@@ -10,7 +10,7 @@ from selfpretrain.registry import find
 from selfpretrain.runner.forecast import on_gpu
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.cost import Planner
-from selfpretrain.training.gpus import CARDS, LAUNCH, SHARE, find_card
+from selfpretrain.training.gpus import GPUS, LAUNCH, SHARE, find_gpu
 from selfpretrain.training.recipe import Budget, Recipe
 from selfpretrain.training.trace import StepTrace
 
@@ -36,7 +36,7 @@ def data(tmp_path_factory):
 
 @pytest.mark.parametrize(("task", "objective"), PRINTED)
 def test_every_time_that_is_printed_is_forecast_within_a_factor_of_two(task, objective):
-    seconds = on_gpu(one_epoch(task, objective), CARDS["a100"], PLANNER).seconds
+    seconds = on_gpu(one_epoch(task, objective), GPUS["a100"], PLANNER).seconds
     assert 0.5 < seconds / PRINTED[task, objective] < 2
 
 
@@ -49,7 +49,7 @@ def one_epoch(task, objective):
 
 
 def test_the_slowest_of_arithmetic_memory_and_launches_decides():
-    card = CARDS["a100"]
+    card = GPUS["a100"]
     few = StepTrace(1.0, 1, 1.0, 1, {})
     assert card.seconds(replace(few, flops=1e15)) == 1e15 / (SHARE * card.half)
     assert card.seconds(replace(few, bytes_moved=1e12)) == 1e12 / (SHARE * card.bandwidth)
@@ -59,22 +59,22 @@ def test_the_slowest_of_arithmetic_memory_and_launches_decides():
 def test_a_limit_in_hours_ends_a_stage():
     made = one_epoch("listops", "masked")
     limited = replace(made.last, budget=Budget(epochs=100, hours=1.5))
-    found = on_gpu(replace(made, stages=(limited,)), CARDS["a100"], PLANNER)
+    found = on_gpu(replace(made, stages=(limited,)), GPUS["a100"], PLANNER)
     assert found.limited and found.seconds == 1.5 * 3600
 
 
 def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit():
     made = one_epoch("pathfinder", "masked")
-    usual = on_gpu(made, CARDS["a100"], PLANNER)
-    less = on_gpu(made, replace(CARDS["a100"], gigabytes=0.9 * usual.gigabytes), PLANNER)
-    none = on_gpu(made, replace(CARDS["a100"], gigabytes=0.5), PLANNER)
+    usual = on_gpu(made, GPUS["a100"], PLANNER)
+    less = on_gpu(made, replace(GPUS["a100"], gigabytes=0.9 * usual.gigabytes), PLANNER)
+    none = on_gpu(made, replace(GPUS["a100"], gigabytes=0.5), PLANNER)
     assert usual.fits == "yes"
     assert "recomputed activations" in less.fits and less.gigabytes < usual.gigabytes
     assert none.fits == "no" and none.gigabytes == usual.gigabytes
 
 
 def test_gpus_without_units_for_bf16_compute_in_single_precision():
-    assert find_card("V100").precision == "fp32" and find_card("RTX 3090") is CARDS["3090"]
-    assert find_card("h200") is CARDS["h100"]
+    assert find_gpu("V100").precision == "fp32" and find_gpu("RTX 3090") is GPUS["3090"]
+    assert find_gpu("h200") is GPUS["h100"]
     with pytest.raises(SpecError, match="did you mean 'a100'"):
-        find_card("a1000")
+        find_gpu("a1000")

@@ -61,7 +61,7 @@ def study(
     from .. import api
     from ..report.sequential import parse_seeds
     from ..training.cost import COUNTED
-    from ..training.gpus import find_card
+    from ..training.gpus import find_gpu
 
     most, looks = parse_seeds(seeds)
     workspace = run.workspace()
@@ -70,7 +70,7 @@ def study(
     if gpu and not run.dry_run:
         raise SpecError("--gpu is about the forecast of --dry-run; add --dry-run, or leave it out")
     if gpu:
-        find_card(gpu)
+        find_gpu(gpu)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
@@ -107,7 +107,7 @@ def _every(
     gpu: str,
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
-    from ..training.gpus import find_card
+    from ..training.gpus import find_gpu
 
     requested = 0
     unfit: DoesNotFit | None = None
@@ -137,7 +137,7 @@ def _every(
     totals, spent = {}, ""
     if gpu:
         whole = sum(hours.values())
-        totals = {"hours": whole, "dollars": whole * find_card(gpu).dollars}
+        totals = {"hours": whole, "dollars": whole * find_gpu(gpu).dollars}
         spent = (
             f"; {len(hours):,} to run: {whole:,.0f} hours and {totals['dollars']:,.0f} dollars on one {gpu}"
         )

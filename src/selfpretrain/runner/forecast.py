@@ -10,7 +10,7 @@ from ..system.events import format_duration
 from ..training import cost
 from ..training.cost import COUNTED, Planner
 from ..training.evaluate import validation_data
-from ..training.gpus import CPU_CORE, EVALUATED, Card, find_card
+from ..training.gpus import CPU_CORE, EVALUATED, Gpu, find_gpu
 from ..training.memory import CONTEXT, FRAGMENTED, GB, fit_stage, saved_memory
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, training_data
@@ -67,7 +67,7 @@ def forecast(
 
     Args:
         cells: those to run; None: all.
-        gpu: estimate memory, time and price on this GPU, one of ``gpus.CARDS``.
+        gpu: estimate memory, time and price on this GPU, one of ``gpus.GPUS``.
         bundled: ids of stages with bundled results; None: restored results do not count either.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
         planner: the one that planned the recipes.
@@ -82,7 +82,7 @@ def forecast(
         f"{len(todo) - len(missing)} already on disk, {len(missing)} to run"
     )
     if gpu:
-        return _forecast_there(groups, find_card(gpu), gpu, asked, planner)
+        return _forecast_there(groups, find_gpu(gpu), gpu, asked, planner)
     each = [_seconds(group[0].recipe, planner, timed) for group in groups]
     flops = sum((planner.plan(group[0].recipe).flops * len(group) for group in groups), 0.0)
     seconds = sum(one * len(group) for one, group in zip(each, groups, strict=True)) / workspace.workers
@@ -95,7 +95,7 @@ def forecast(
 
 
 def _forecast_there(
-    groups: list[list[PlannedStage]], card: Card, gpu: str, asked: str, planner: Planner
+    groups: list[list[PlannedStage]], card: Gpu, gpu: str, asked: str, planner: Planner
 ) -> Forecast:
     """Return the forecast for one GPU."""
     rows, hours, unfit = [], dict[str, float](), 0
@@ -119,7 +119,7 @@ def _forecast_there(
     return Forecast(rows, total, whole * HOUR, headings=THERE, gpu_hours=hours)
 
 
-def on_gpu(recipe: Recipe, card: Card, planner: Planner = COUNTED) -> OnGpu:
+def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
     """Return what a recipe's last stage takes on a GPU, traced from shapes alone."""
     data, planned = training_data(recipe), planner.plan(recipe)
     differ = bool(data.lengths.min() != data.lengths.max())

@@ -21,7 +21,7 @@ EVALUATED = 1 / 3
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """A GPU; numbers from the maker's data sheets."""
 
     half: float  # FLOP/s of dense products of 16-bit numbers, with sums in 32 bits
@@ -44,26 +44,26 @@ class Card:
 
 # Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4);
 # V100 and T4: Google Cloud, GPU alone, 2025. They change by the week, and differ fivefold between vendors.
-CARDS = {
-    "a100": Card(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
-    "h100": Card(989e12, 67e12, 3.35e12, 80.0, 2.69),
-    "3090": Card(71e12, 35.6e12, 0.936e12, 24.0, 0.22),
-    "rtx4090": Card(165e12, 82.6e12, 1.008e12, 24.0, 0.34),
-    "l4": Card(121e12, 30.3e12, 0.3e12, 24.0, 0.44),
-    "v100": Card(125e12, 15.7e12, 0.9e12, 32.0, 2.48, bf16=False),
-    "t4": Card(65e12, 8.1e12, 0.32e12, 16.0, 0.35, bf16=False),
+GPUS = {
+    "a100": Gpu(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
+    "h100": Gpu(989e12, 67e12, 3.35e12, 80.0, 2.69),
+    "3090": Gpu(71e12, 35.6e12, 0.936e12, 24.0, 0.22),
+    "rtx4090": Gpu(165e12, 82.6e12, 1.008e12, 24.0, 0.34),
+    "l4": Gpu(121e12, 30.3e12, 0.3e12, 24.0, 0.44),
+    "v100": Gpu(125e12, 15.7e12, 0.9e12, 32.0, 2.48, bf16=False),
+    "t4": Gpu(65e12, 8.1e12, 0.32e12, 16.0, 0.35, bf16=False),
 }
 CPU_CORE = 2.5e10
 """FLOP/s of a small network on one CPU core, assumed where nothing was measured."""
 
 
-def find_card(name: str) -> Card:
+def find_gpu(name: str) -> Gpu:
     """Return a GPU by its name; an H200 counts as an H100.
 
     Raises:
-        SpecError: if it is not in ``CARDS``.
+        SpecError: if it is not in ``GPUS``.
     """
     plain = name.lower().replace(" ", "").replace("h200", "h100").replace("rtx3090", "3090")
-    if plain not in CARDS:
-        raise SpecError(f"--gpu {name}: its peak is not known{nearest(plain, CARDS)}")
-    return CARDS[plain]
+    if plain not in GPUS:
+        raise SpecError(f"--gpu {name}: its peak is not known{nearest(plain, GPUS)}")
+    return GPUS[plain]

@@ -17,16 +17,18 @@ aten = torch.ops.aten
 def shortcut(function: Any, args: Any, kwargs: Any) -> Any:
     """Return an empty result of an operation; None if it is not known."""
     find = SHORTCUTS.get(function)
-    return None if find is None else find(*args, **kwargs)
+    return None if find is None else find(args, kwargs)
 
 
-def _unary(x: Tensor, *rest: Any, **how: Any) -> Tensor | None:
+def _unary(args: Any, kwargs: Any) -> Tensor | None:
+    x = args[0]
     return torch.empty_like(x) if x.is_meta and x.is_floating_point() else None
 
 
-def _binary(x: Tensor, y: Any, *rest: Any, **how: Any) -> Tensor | None:
+def _binary(args: Any, kwargs: Any) -> Tensor | None:
+    x, y, *_ = args
     if not isinstance(y, Tensor):
-        return _unary(x) if isinstance(y, (int, float)) else None
+        return _unary(args, kwargs) if isinstance(y, (int, float)) else None
     if not (x.is_meta and y.is_meta):
         return None
     if x.dtype != y.dtype:
@@ -39,49 +41,55 @@ def _binary(x: Tensor, y: Any, *rest: Any, **how: Any) -> Tensor | None:
     return x.new_empty(shape) if like is None else torch.empty_like(like)
 
 
-def _quotient(x: Tensor, y: Any, **how: Any) -> Tensor | None:
-    return _binary(x, y) if x.is_floating_point() or x.is_complex() else None
+def _quotient(args: Any, kwargs: Any) -> Tensor | None:
+    x = args[0]
+    return _binary(args, {}) if not kwargs and (x.is_floating_point() or x.is_complex()) else None
 
 
-def _in_place(x: Tensor, *rest: Any, **how: Any) -> Tensor | None:
-    return x if x.is_meta else None
+def _in_place(args: Any, kwargs: Any) -> Tensor | None:
+    return args[0] if args[0].is_meta else None
 
 
-def _complex(real: Tensor, imaginary: Tensor) -> Tensor | None:
+def _complex(args: Any, kwargs: Any) -> Tensor | None:
+    real, imaginary = args
     if real.shape != imaginary.shape or real.dtype != torch.float32:
         return None
     return torch.empty_like(real, dtype=torch.complex64)
 
 
-def _arange(*limits: Any, dtype: Any = None, device: Any = None, **how: Any) -> Tensor | None:
+def _arange(args: Any, kwargs: Any) -> Tensor | None:
+    device = kwargs.get("device")
     if device is None or torch.device(device).type != "meta":
         return None
-    start, end, step = {1: (0, *limits, 1), 2: (*limits, 1)}.get(len(limits), limits)
+    start, end, step = {1: (0, *args, 1), 2: (*args, 1)}.get(len(args), args)
     usual = torch.int64 if all(isinstance(x, int) for x in (start, end, step)) else torch.float32
-    return torch.empty(math.ceil((end - start) / step), dtype=dtype or usual, device="meta")
+    return torch.empty(math.ceil((end - start) / step), dtype=kwargs.get("dtype") or usual, device="meta")
 
 
-def _product(x: Tensor, y: Tensor) -> Tensor:
+def _product(args: Any, kwargs: Any) -> Tensor:
+    """Of the last two: a product may be added to another tensor."""
+    x, y = args[-2:]
     return x.new_empty(*x.shape[:-1], y.shape[-1])
 
 
-def _sum(x: Tensor, dim: Any, keepdim: bool = False, **how: Any) -> Tensor | None:
-    if not (x.is_meta and x.is_floating_point()) or how.get("dtype") not in (None, x.dtype):
+def _sum(args: Any, kwargs: Any) -> Tensor | None:
+    x, dim, keepdim = (*args, False)[:3]
+    if not (x.is_meta and x.is_floating_point()) or kwargs.get("dtype") not in (None, x.dtype):
         return None
     gone = {d % x.ndim for d in dim} if dim else set(range(x.ndim))
     kept = ((i, n) for i, n in enumerate(x.shape) if keepdim or i not in gone)
     return x.new_empty([1 if i in gone else n for i, n in kept])
 
 
-def _layer_norm(x: Tensor, shape: Any, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _layer_norm(args: Any, kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
+    x, shape, *_ = args
     moments = (*x.shape[: -len(shape)], *[1] * len(shape))
     mean, rstd = (x.new_empty(moments, dtype=torch.float32) for _ in range(2))
     return x.new_empty(x.shape), mean, rstd
 
 
-def _layer_norm_backward(
-    grad: Tensor, x: Tensor, shape: Any, mean: Tensor, rstd: Tensor, weight: Any, bias: Any, wanted: Any
-) -> tuple[Tensor | None, ...]:
+def _layer_norm_backward(args: Any, kwargs: Any) -> tuple[Tensor | None, ...]:
+    _, x, _, _, _, weight, bias, wanted = args
     made = zip((x, weight, bias), wanted, strict=True)
     return tuple(torch.empty_like(each) if want and each is not None else None for each, want in made)
 
@@ -108,10 +116,7 @@ SHORTCUTS: dict[Any, Callable[..., Any]] = {
         _in_place,
     ),
     aten.complex.default: _complex,
-    aten.mm.default: _product,
-    aten.bmm.default: _product,
-    aten.addmm.default: lambda bias, x, y, **how: _product(x, y),
-    aten.baddbmm.default: lambda bias, x, y, **how: _product(x, y),
+    **dict.fromkeys((aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default), _product),
     aten.sum.dim_IntList: _sum,
     aten.native_layer_norm.default: _layer_norm,
     aten.native_layer_norm_backward.default: _layer_norm_backward,
