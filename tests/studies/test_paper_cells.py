@@ -32,7 +32,7 @@ def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(tmp_path, monkeyp
         (architecture,) = (each for each in changed.rows("Text") if each.row == row.partition("/")[2])
         (planned,) = changed.row_cells("Text", Text(made_up=True), architecture, planner)
     assert planned.column == "pretrained on text" and len(planned.recipe.stages) == 1
-    assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
+    assert run_short(planned, "paper", "amos2024", tmp_path).reported.row == "Pythia 70M"
 
 
 RELEASES = {
@@ -85,6 +85,6 @@ def run_short(planned, scale, paper, tmp_path):
     experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
     with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
         (found,) = read(run_experiment(experiment, here).path).cells
-    assert found.printed is not None and np.isfinite(found.score)
+    assert found.reported is not None and np.isfinite(found.score)
     assert [stage.steps for stage in found.stages] == [2] * len(stages)
     return found

@@ -24,7 +24,7 @@ from ..objectives.base import Objective
 from ..objectives.classify import Classify
 from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
-from ..report.results import read_record
+from ..report.results import read_plan
 from ..runner.run_dir import RESULT, WEIGHTS, RunDir
 from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task, load_task
@@ -406,8 +406,8 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     """Return the path of the folder of the last stage of a cell, relative to the runs folder."""
     name, row, column, seed = cell
     cells = {
-        f"{task.label}: {found.row}/{found.column}, seed {found.seed}": found
-        for task in read_record(experiment).tasks
+        f"{task.name}: {found.row}/{found.column}, seed {found.seed}": found
+        for task in read_plan(experiment).tasks
         for found in task.cells
     }
     matches = {
@@ -421,4 +421,4 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     if not matches:
         wanted = f"{name}: " * bool(name) + f"{row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {wanted}{nearest(wanted, cells)}")
-    return next(iter(matches.values())).stages[-1]
+    return next(iter(matches.values())).folders[-1]

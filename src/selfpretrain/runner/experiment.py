@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..errors import SpecError, nearest
 from ..registry import name_of
+from ..report.paper_numbers import PaperNumber
 from ..report.sequential import Looks
 from ..system.files import Json
 from ..tasks.base import Task
@@ -27,9 +28,7 @@ class Cell:
     column: str
     recipe: Recipe
     label: str = ""  # the paper's name of the task, if it is replaced by another one
-    printed: tuple[str, str, str] | None = (
-        None  # location of the paper's number: table, row and column of its CSV
-    )
+    reported: PaperNumber | None = None  # the paper's number for this cell
     fold: int = 0  # cross-validation fold; folds of a row, column and seed are pooled
     stages: tuple[str, ...] = ()  # ids of its stages, which a plan sets
 
@@ -76,7 +75,6 @@ class Experiment:
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
-    paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
     measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
     looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look

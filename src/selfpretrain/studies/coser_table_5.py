@@ -109,10 +109,10 @@ class DepthAndSource(TableStudy):
                 append_point(
                     curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train")
                 )
-                if cell.printed:
-                    table, row, column = cell.printed
-                    printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
-                    append_point(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
+                if found := cell.reported:
+                    place = (found.table, found.row.replace(", test", ", train"), found.column)
+                    value = 100 * (look_up(self.paper, place).value or 0.0)
+                    append_point(curves, f"{cell.column}, printed", layers, value)
             plots.append(panel(f"{label}: accuracy on training data", "", "%", curves))
         return plots
 

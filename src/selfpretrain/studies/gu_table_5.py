@@ -71,7 +71,7 @@ class TenWords(TableStudy):
     share = 0.5
     table = "Table 5"
     names = {TEN_WORDS: "MFCC", TEN_WORDS_RAW: "raw"}
-    printed = {(row.name, SCRATCH): row.name for rows in ROWS.values() for row in rows}
+    paper_rows = {(row.name, SCRATCH): row.name for rows in ROWS.values() for row in rows}
     space = SearchSpace(lr=(1e-3, 5e-4), batch=(), dropout=(0.0, 0.1))
 
     def rows(self, label: str) -> Iterator[TableRow]:

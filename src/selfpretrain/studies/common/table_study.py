@@ -19,7 +19,7 @@ from ...config import Count, spec, with_setting
 from ...errors import DataError, SpecError
 from ...mixers.base import Mixer
 from ...registry import find, name_of
-from ...report.paper_numbers import reported
+from ...report.paper_numbers import look_up, reported
 from ...runner.experiment import Cell, Finished
 from ...system.files import Json
 from ...tasks.base import Task
@@ -121,6 +121,7 @@ class TableStudy(Study):
     ``paper_cell``.
     """
 
+    paper: ClassVar[str] = ""  # CSV file of its numbers, e.g. amos2024
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
     stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # name in the paper -> task at the small scales
@@ -131,7 +132,7 @@ class TableStudy(Study):
     small_objective: ClassVar[Mapping[str, Denoising]] = {}  # by task, at the small scales
     share: ClassVar[float] = 1.0  # fraction of the default budget at the small scale
     table: ClassVar[str] = ""  # table of the paper with its numbers
-    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
+    paper_rows: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
     names: ClassVar[Mapping[str, str]] = {}  # task -> column of the paper, if other
     averaged: ClassVar[tuple[str, ...]] = ()  # tasks of the paper's average
 
@@ -191,8 +192,8 @@ class TableStudy(Study):
     def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
         """Yield the cells of one architecture on a task, with seed 0."""
         for column, recipe in self.recipes(label, task, architecture, planner).items():
-            printed = None if architecture.ours else self.paper_cell(label, architecture, column)
-            yield Cell(architecture.row, column, recipe, label, printed)
+            place = None if architecture.ours else self.paper_cell(label, architecture, column)
+            yield Cell(architecture.row, column, recipe, label, look_up(self.paper, place) if place else None)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the rows of a task."""
@@ -205,7 +206,7 @@ class TableStudy(Study):
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return table, row and column of the published number of a cell, or None if there is none."""
-        row = self.printed.get((architecture.row, column))
+        row = self.paper_rows.get((architecture.row, column))
         return (self.table, row, self.names.get(label, label)) if row else None
 
     def arms(self, label: str, task: Task, architecture: TableRow) -> ArmRecipes:
@@ -371,7 +372,7 @@ def plot_averages(
         if cell.label in tasks and finished.is_due(cell.recipe):
             score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
             scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
-            lines |= {cell_key: cell.printed[:2]} if cell.printed else {}
+            lines |= {cell_key: (cell.reported.table, cell.reported.row)} if cell.reported else {}
     means: dict[Row, float] = {}
     for cell_key, by_task in scores.items():
         for label in tasks.keys() - by_task.keys():
@@ -381,10 +382,10 @@ def plot_averages(
         if len(by_task) == len(tasks):
             means[cell_key] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
     numbers_by_row = {cell_key: numbers.get((*line, "Avg.")) for cell_key, line in lines.items()}
-    printed = {
+    averages = {
         cell_key: number.value for cell_key, number in numbers_by_row.items() if number and number.value
     }
-    curves = _curves_by_column(means, "") | _curves_by_column(printed, ", printed")
+    curves = _curves_by_column(means, "") | _curves_by_column(averages, ", printed")
     return [panel(f"Average over {len(tasks)} tasks", "", "test accuracy in %", curves)] if curves else []
 
 
