@@ -244,6 +244,7 @@ class ExperimentResults:
     asked: int = 0  # number of stages of all cells
     different: int = 0  # number of distinct stages
     first_seed: int = 0
+    share: float = 1.0  # of every budget, to end within a time limit
     stamp: str = ""  # digest that changes whenever the page would
     folder: Path = Path()  # not in study.json
 

@@ -77,6 +77,8 @@ class Experiment:
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
     measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
+    share: float = 1.0  # of every budget, to end within a time limit
+    digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells
     looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look
 
     def __post_init__(self) -> None:
@@ -92,12 +94,14 @@ class Experiment:
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
+        tasks = "+".join(dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells))
+        if self.digest:
+            return f"{self.name}-{tasks}-{self.digest}"
         cells = self.first_look
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
         if self.looks:
             prints += f"\n{self.looks}"
-        tasks = dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells)
-        return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
+        return f"{self.name}-{tasks}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     @property
     def first_look(self) -> tuple[Cell, ...]:

@@ -240,6 +240,7 @@ class ExperimentFolder:
             asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
             different=len(self.stages()),
             first_seed=experiment.first_seed,
+            share=experiment.share,
             stamp=self._stamp(),
             folder=self.path,
         )
