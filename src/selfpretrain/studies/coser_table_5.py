@@ -102,9 +102,9 @@ class DepthAndSource(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
         plots = []
-        for label, task in self.available_tasks().items():
+        for label, cells in self.cells_by_task().items():
             curves: dict[str, Points] = {}
-            for cell in self.task_cells(label, task):
+            for cell in cells:
                 layers = cell.row.partition(" · ")[2]
                 append_point(
                     curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train")
