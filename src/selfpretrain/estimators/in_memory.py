@@ -18,6 +18,7 @@ from ..data.containers import is_missing, plain_labels
 from ..data.dataset import SequenceDataset
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
+from ..data.sequences import Sequences
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
 from ..data.splits import MIN_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
@@ -26,7 +27,7 @@ from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
 from ..tasks.imported import Imported
-from .inputs import Alphabet, Sequences
+from .inputs import Alphabet
 
 MANY_UNLABELLED = 2_000
 """Unlabelled examples from which some are held back, to see where the loss of pretraining stops falling."""

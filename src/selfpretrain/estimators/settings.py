@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from ..config import Count
+from ..data.importing import Kind
 from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
@@ -32,7 +33,6 @@ from ..training.model import Model
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from .in_memory import InMemoryTask
-from .inputs import Kind
 from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512
