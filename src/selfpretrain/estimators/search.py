@@ -24,7 +24,6 @@ from ..data.store import StoredDataset
 from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
 from ..objectives.regress import Rescaled
-from ..studies.recipes.budgets import MANY
 from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
@@ -32,6 +31,7 @@ from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
+from .budgets import MANY
 from .in_memory import FEW, clusters_of, labelled_only
 from .leaderboard import answers, score, sureness
 from .outcome import Outcome
