@@ -371,7 +371,7 @@ def test_measures_have_intervals_around_them(model):
     assert curve.error == pytest.approx(found["ECE"].value)
     assert sum(share for _, _, share in curve.bins) == pytest.approx(1)
     assert sum(hit * share for _, hit, share in curve.bins) == pytest.approx(found["accuracy"].value)
-    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+    with pytest.raises(SpecError, match="label 'saw' is not one of the 2 classes"):
         model.evaluate(NEW, ["saw"] * 60)
     with pytest.raises(SpecError, match="requires y to be passed"):
         model.evaluate(NEW)

@@ -84,7 +84,7 @@ class Sequences:
             return self.take(self.lengths > 0, NOTHING)
         if self.kind == "tokens":
             why = f"tokens are whole numbers from 0 to {MAX_TOKENS - 1:,}"
-            found = self.take(~self.owners(no_tokens(self.flat)), why)
+            found = self.take(~self.owners(not_tokens(self.flat)), why)
             found = replace(found, flat=found.flat.astype(np.int32))
             return found.take(found.lengths > 0, NOTHING)
         offsets = offsets_of(self.flat) if offsets is None else offsets
@@ -160,7 +160,7 @@ def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return owner, np.arange(len(owner)) - (lengths.cumsum() - lengths)[owner]
 
 
-def no_tokens(flat: np.ndarray) -> np.ndarray:
+def not_tokens(flat: np.ndarray) -> np.ndarray:
     """Return which numbers (T,) are not tokens: these are whole numbers from 0."""
     with np.errstate(invalid="ignore"):
         return np.asarray(~((flat >= 0) & (flat < MAX_TOKENS) & (flat % 1 == 0)))

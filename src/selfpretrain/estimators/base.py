@@ -225,7 +225,7 @@ class SequenceEstimator(TaskFitting):
             DataError: if the model gives no finite ones.
         """
         model = self.answering
-        positions = model.output == "softmax per position"
+        positions = model.output == "positions"
         found = model.position_probabilities(data) if positions else model.probabilities(data)
         return _checked(found)
 

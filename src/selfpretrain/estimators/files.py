@@ -73,7 +73,7 @@ def fit(
 
 
 def _is_text(data: StoredDataset) -> bool:
-    """Return whether symbols are bytes; as many events of a long table as there are bytes are no text."""
+    """Return whether symbols are bytes; of a long table, as many events as there are bytes are not text."""
     signal = data.form.signal
     is_long = bool(data.meta["about"].get("options", {}).get("id"))
     return isinstance(signal, Tokens) and signal.vocab == BYTES and not is_long
@@ -155,7 +155,7 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:
     plan = read_long(table, options, labelled=False, events=events)
     found = plan.sequences
     if alphabet is None or alphabet.unknown is None:
-        said = f"is none of the {len(events):,} of training"
+        said = f"is not one of the {len(events):,} of training"
         wrong = {row: f"{plan.name(row)}: event {name[:40]!r} {said}" for row, name in plan.unseen.items()}
         found = found.take(~np.isin(found.rows, list(wrong)))
         return replace(plan, sequences=replace(found, wrong=wrong))

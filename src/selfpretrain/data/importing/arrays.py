@@ -131,7 +131,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         DataError: if the file is damaged, or holds Python objects.
     """
     if path.suffix == ".npz":
-        return _named(_unzip(path))
+        with readable(path.name, _plain):
+            with zipfile.ZipFile(path) as archive:
+                total = sum(member.file_size for member in archive.infolist())
+            check_unpacked(path, total, "numpy.savez, which does not compress")
+            with np.load(path, allow_pickle=False) as zipped:
+                return _named({key: zipped[key] for key in zipped.files})
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
     arrays: dict[str, np.ndarray] = {}
@@ -211,15 +216,6 @@ def of_one_type(values: Any, name: str) -> np.ndarray:
     filled = np.zeros(array.shape, dtype=known.dtype)
     filled[~missing] = known
     return np.ma.masked_array(filled, missing)
-
-
-def _unzip(file: Path) -> dict[str, np.ndarray]:
-    with readable(file.name, _plain):
-        with zipfile.ZipFile(file) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-        check_unpacked(file, total, "numpy.savez, which does not compress")
-        with np.load(file, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in arrays.files}
 
 
 def _plain(complaint: str) -> str:

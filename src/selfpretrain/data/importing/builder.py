@@ -12,7 +12,7 @@ from ...errors import DataError, join_names
 from ..moments import BYTES, Spans, fit_values, in_blocks, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
-from ..sequences import Sequences, interpolate, no_tokens
+from ..sequences import Sequences, interpolate, not_tokens
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
 from ..splits import MIN_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
@@ -53,7 +53,12 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     strata = labels.strata
     _check_different(equal[strata >= 0])
     split, split_notes = assign_splits(strata, groups, given, equal, options.split_seed)
-    notes = _count_notes(strata, equal, counts) + split_notes + labels.check(split, split >= 0)
+    counts = {
+        f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
+        "sequences have no label; they serve pretraining": int((strata < 0).sum()),
+    } | counts
+    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
+    notes += split_notes + labels.check(split, split >= 0)
     notes += _few_groups(split, groups)
     notes += _near_duplicates(flat, sketch, lengths, split, groups)
 
@@ -65,7 +70,7 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
             f"{signal.vocab - 1:,}, the greatest that is"
         )
     starts, lengths, rows = _windows(lengths, np.flatnonzero(split >= 0), options)
-    # Windows of one sequence overlap or resemble each other: they are no independent examples.
+    # Windows of one sequence overlap or resemble each other: they are not independent examples.
     if options.window and groups is None:
         groups = np.arange(len(split))
     out.append(stored)
@@ -163,7 +168,7 @@ def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
     flat = found.flat
     if flat.dtype == np.uint8:
         return flat
-    wrong = no_tokens(flat)
+    wrong = not_tokens(flat)
     if wrong.any():
         raise DataError(
             f"{plan.place(found, wrong)} is {flat[wrong][0]}, not a token: tokens are whole numbers from 0; "
@@ -210,7 +215,7 @@ def _signal(
     """
     if plan.signal == "tokens":
         stored = flat.astype(np.uint8) if flat.max() < BYTES else flat
-        return Tokens(plan.vocab or max_symbol(in_blocks(flat, []), lengths, train) + 1), stored, []
+        return Tokens(plan.vocab or max_symbol(flat, lengths, train) + 1), stored, []
     values = fit_values(in_blocks(flat, []), lengths, train)
     if flat.dtype == np.uint8:
         return replace(values, levels=256, low=0.0, high=255.0), flat, []
@@ -223,14 +228,6 @@ def _signal(
     # NaN is left only where a channel of a sequence is missing throughout; the mean replaces it.
     unknown = nan_spans(flat)
     return values, np.where(np.isnan(flat), np.array(values.centre, dtype=np.float32), flat), unknown
-
-
-def _count_notes(strata: np.ndarray, equal: np.ndarray, counts: dict[str, int]) -> list[str]:
-    found = {
-        f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
-        "sequences have no label; they serve pretraining": int((strata < 0).sum()),
-    } | counts
-    return [f"{count:,} {what}" for what, count in found.items() if count]
 
 
 def _near_duplicates(

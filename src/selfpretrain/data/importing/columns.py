@@ -434,7 +434,12 @@ def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     values = array.flatten()
     if not is_list(inner):
-        return read_numbers(values, lambda i: _cell_place(i, lengths, where), column), lengths
+
+        def place(i: int) -> str:
+            row = int(np.searchsorted(lengths.cumsum(), i, side="right"))
+            return f"{where(row)}, position {i - int(lengths[:row].sum())}"
+
+        return read_numbers(values, place, column), lengths
     channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
     if len(channels) > 1 or -1 in channels:
         raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
@@ -511,11 +516,6 @@ def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]
                 f"has {lengths[wrong[0]]}; channels of one sequence are equally long"
             )
     return np.stack([flat for flat, _ in parts], axis=1), lengths
-
-
-def _cell_place(value: int, lengths: np.ndarray, where: Where) -> str:
-    row = int(np.searchsorted(lengths.cumsum(), value, side="right"))
-    return f"{where(row)}, position {value - int(lengths[:row].sum())}"
 
 
 def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
