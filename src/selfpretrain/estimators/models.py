@@ -18,6 +18,7 @@ from sklearn.metrics import confusion_matrix, r2_score
 from ..config import from_dict
 from ..data.dataset import SequenceDataset
 from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
+from ..data.sequences import Sequences
 from ..data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target
 from ..errors import DataError, SpecError, StoreError, nearest
 from ..objectives.base import Objective
@@ -33,7 +34,6 @@ from ..training.recipe import Recipe, Stage
 from . import persistence
 from .base import SequenceEstimator
 from .in_memory import labelled_only, offsets_of, refuse_missing, refuse_unlabelled
-from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (
     Reliability,
