@@ -22,7 +22,7 @@ from scipy.special import stdtr
 from scipy.stats import norm, t
 
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.sequential import AUTO, Looks, draw_differences, simulate
+from selfpretrain.report.sequential import AUTO, SequentialDesign, draw_differences, simulate
 from selfpretrain.report.statistics import t_point
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +36,12 @@ DATA = {
     "Image (digits)": "digits",
 }  # fmt: skip
 """Tasks of the studies, and what the tables call them."""
-DESIGNS = {"always 6": Looks(6, 6), "4..12": Looks(4, 12), "3..12": Looks(3, 12), "2..12": Looks(2, 12)}
+DESIGNS = {
+    "always 6": SequentialDesign(6, 6),
+    "4..12": SequentialDesign(4, 12),
+    "3..12": SequentialDesign(3, 12),
+    "2..12": SequentialDesign(2, 12),
+}
 T_3_SEEDS = 4.302653
 """Quantile of Student's t behind the intervals of the study, which has three seeds."""
 TIE = 1.0
@@ -82,9 +87,11 @@ def demo_differences() -> NDArray[np.float64]:
     return ours - theirs
 
 
-def outcome(differences: NDArray[np.float64], gain: float, looks: Looks, examples: float) -> dict[str, float]:
-    """Return the percentages decided, wrong, and held at all looks; and the seeds that this took."""
-    found = simulate(differences, gain, TIE, looks, examples)
+def outcome(
+    differences: NDArray[np.float64], gain: float, design: SequentialDesign, examples: float
+) -> dict[str, float]:
+    """Return the percentages decided, wrong, and held at all analyses; and the seeds that this took."""
+    found = simulate(differences, gain, TIE, design, examples)
     wrong = (
         (found.better & (gain <= TIE)) | (found.worse & (gain >= -TIE)) | (found.equal & (abs(gain) > TIE))
     )
@@ -114,7 +121,7 @@ def measure(paths: int) -> list[dict[str, Any]]:
                 drawn = rng.choice(single - single.mean(), (paths, MOST)) + gain
             else:
                 drawn = draw_differences(gain, each["spread"], MOST, each["examples"], paths, number)
-            found = {name: outcome(drawn, gain, looks, each["examples"]) for name, looks in DESIGNS.items()}
+            found = {name: outcome(drawn, gain, design, each["examples"]) for name, design in DESIGNS.items()}
             fixed = _as_good(drawn, gain, each["examples"], found["4..12"]["decided"])
             lines.append(each | {"true": round(gain, 2), "designs": found, "as_good": fixed})
     return lines
@@ -175,7 +182,7 @@ def tables(kept: dict[str, Any]) -> str:
     """Return the tables of the page: errors of 4..12, seeds against always six, and other designs."""
     lines = kept["settings"]
     text = [
-        "| data | model | spread | true gain | decided | wrong | all looks held | always 6 held | seeds |",
+        "| data | model | spread | true gain | decided | wrong | all analyses held | always 6 held | seeds |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for line in lines:
@@ -231,7 +238,11 @@ def main() -> None:
 def _as_good(differences: NDArray[np.float64], gain: float, examples: float, decided: float) -> int | None:
     """Return the smallest fixed number of seeds that decides as often; None if above ``MOST``."""
     numbers = range(2, MOST + 1)
-    good = (n for n in numbers if outcome(differences, gain, Looks(n, n), examples)["decided"] >= decided)
+    good = (
+        n
+        for n in numbers
+        if outcome(differences, gain, SequentialDesign(n, n), examples)["decided"] >= decided
+    )
     return next(good, None)
 
 

@@ -12,12 +12,12 @@ from .errors import SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
 from .report.results import ExperimentResults, read_plan
-from .report.sequential import Looks, parse_seeds
+from .report.sequential import SequentialDesign, parse_seeds
 from .runner.experiment import Experiment
 from .runner.experiment_dir import STUDY, ExperimentFolder
-from .runner.looks import expected_seeds, reached
 from .runner.plan import Forecast, Plan, forecast
 from .runner.run import StageQueue, begin, detach, finish
+from .runner.sequential import expected_seeds, reached
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
@@ -49,7 +49,9 @@ class Request:
     tune: bool = False  # first tune the hyperparameters of every cell on validation
     results: Path | None = None  # folder of bundled results, read and updated; None: ours, read-only
     fresh: bool = False  # ignore bundled results and train everything
-    looks: Looks | None = None  # add seeds until the verdict is decided; the study has those of the last look
+    design: SequentialDesign | None = (
+        None  # add seeds until the verdict is decided; the study has the largest number of seeds
+    )
     share: float = 1.0  # of every budget, to end within a time limit
     digest: str = ""  # of the comparison before it was shortened, which then names the folder
 
@@ -61,14 +63,14 @@ class Request:
         """
         experiment = self.study.experiment(self.scale, self.first_seed, planner)
         experiment = replace(experiment, share=self.share, digest=self.digest)
-        return self._with_looks(experiment) if self.looks else experiment
+        return self._with_design(experiment) if self.design else experiment
 
-    def _with_looks(self, experiment: Experiment) -> Experiment:
+    def _with_design(self, experiment: Experiment) -> Experiment:
         if self.only:
             raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")
         if not experiment.contrasts:
             raise SpecError(f"{experiment.name} compares no two arms; give --seeds a number")
-        return replace(experiment, looks=self.looks)
+        return replace(experiment, design=self.design)
 
     @property
     def kept(self) -> Path | None:
@@ -113,9 +115,9 @@ def compare(
     """
     workspace = workspace or _usual_workspace()
     settings = resolve_settings(settings or {}, workspace)
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     study = comparison(task, mixers, objective, most, scale, settings, arms=arms)
-    return run_request(Request(study, scale, looks=looks), workspace)
+    return run_request(Request(study, scale, design=design), workspace)
 
 
 def study(
@@ -136,9 +138,9 @@ def study(
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     found = find_study(name, scale, most, workspace)
-    return run_request(Request(found, scale, fresh=fresh, looks=looks), workspace)
+    return run_request(Request(found, scale, fresh=fresh, design=design), workspace)
 
 
 def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
@@ -250,7 +252,7 @@ def check_detached(request: Request) -> None:
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
-    if request.looks:
+    if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
 
 
@@ -269,13 +271,13 @@ def forecast_request(
     bundled = None if request.fresh else folder.kept_stages
     how = (gpu, bundled, timed, planned.planner)
     found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
-    if experiment.looks is None:
+    if experiment.design is None:
         return found
-    least = forecast(planned.plan, workspace, experiment.first_look, *how)
+    least = forecast(planned.plan, workspace, experiment.first_analysis, *how)
     notes = (
-        f"{experiment.looks.last} seeds are the most; to the first look, at {experiment.looks.first} seeds: "
-        f"{least.total}",
-        *expected_seeds(folder, experiment.looks),
+        f"{experiment.design.last} seeds are the most; to the first interim analysis, at "
+        f"{experiment.design.first} seeds: {least.total}",
+        *expected_seeds(folder, experiment.design),
     )
     return replace(found, notes=notes)
 
@@ -304,7 +306,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     """
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"
-    content = [to_dict(study), limit, request.first_seed, str(request.looks)]
+    content = [to_dict(study), limit, request.first_seed, str(request.design)]
     named = replace(request, digest=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10])
     plan = Plan.of(named.experiment(planner))
     folder = workspace.runs / plan.experiment.folder

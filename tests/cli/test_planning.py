@@ -117,6 +117,6 @@ def test_a_dry_run_of_a_study_knows_the_spread_of_kept_results(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert app.run(["study", "failed-seeds", "--seeds", "auto", "--dry-run"]) == 0
     out = one_line(capsys.readouterr().out)
-    assert "12 seeds are the most; to the first look, at 4 seeds" in out
+    assert "12 seeds are the most; to the first interim analysis, at 4 seeds" in out
     assert "Transformer on Pathfinder: seeds to a verdict for a gain of 2.0 points more than 12" in out
     assert "the known spread, of 3 seeds, is 7.4 points" in out and not list(tmp_path.iterdir())

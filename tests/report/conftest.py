@@ -96,8 +96,8 @@ def whole(tmp_path_factory, paper, drawing):
 
 def write_experiment(runs, scenes, changes):
     """An experiment of one task is a comparison, one of several a study."""
-    looks = changes.pop("looks", None)
-    tasks = [_write_task(runs, scene) | {"looks": looks} for scene in scenes]
+    design = changes.pop("design", None)
+    tasks = [_write_task(runs, scene) | {"design": design} for scene in scenes]
     alone = {"name": "compare", "title": scenes[0].title, "scale": "small", "about": {}}
     several = {
         "name": "toy-table", "title": "Is it better?", "scale": "small", "figure": "bars",

@@ -27,11 +27,11 @@ def cell(row: str, column: str, seed: int, score: float | None, *, fold: int = 0
 
 
 def task_results(cells: Iterable[CellResult], *, kind: str = "classes", tie: float = 0.01,
-                 baselines: dict[str, float] | None = None, looks: Any = None) -> TaskResults:  # fmt: skip
+                 baselines: dict[str, float] | None = None, design: Any = None) -> TaskResults:  # fmt: skip
     """A task of accuracies whose only contrast is that of the two arms."""
     card = TaskCard("toy", "", "", "", "", 8, "", kind, 10, 10, 10, 10)
     metric = Metric("accuracy", "%", 100.0, 1, tie)
-    return TaskResults("toy", card, metric, (ARMS,), tuple(cells), baselines or {}, looks=looks)
+    return TaskResults("toy", card, metric, (ARMS,), tuple(cells), baselines or {}, design=design)
 
 
 def study_of(*tasks: TaskResults) -> Analysis:

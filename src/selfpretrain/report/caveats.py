@@ -155,7 +155,7 @@ def _late(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 def _few_seeds(analysis: TaskAnalysis) -> Iterator[Caveat]:
     most = max((len(found.seeds) for found in analysis.headline), default=0)
-    if analysis.task.looks:
+    if analysis.task.design:
         return  # as many as the verdict needed
     if most == 1:
         yield Caveat("One seed: no interval can be given. Add --seeds 3 or more.")

@@ -31,7 +31,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
     Empty if rows are one model at several settings: these do not compete. Not over seeds that were added
-    until a verdict was decided: the test counts one look only.
+    until a verdict was decided: the test counts one analysis only.
     """
     found: dict[str, Ranks | None] = {}
     if not analysis.tasks or not analysis.rows_compete:
@@ -43,7 +43,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
             rows = [row for row in first.rows if all((row, column) in each for each in means)]
             scores = np.array([[each[row, column].mean for row in rows] for each in means])
             found[f"{column}, over tasks"] = rank(rows, scores)
-    elif analysis.results.looks is None:
+    elif analysis.results.design is None:
         for task in (each.task for each in analysis.tasks):
             for column in task.headline:
                 cells = [task.at(row, column) for row in task.rows]
@@ -181,7 +181,7 @@ def fits(analysis: Analysis) -> ReportTable:
     caption = (
         "Mean ± half-width of the 95 % t-interval over seeds. Training scores are of the first 2,000 "
         "training examples at most, with the weights that are scored on test. Gap: training minus test."
-    ) + repeated(analysis.results.looks)
+    ) + repeated(analysis.results.design)
     return by_task(analysis, ReportTable("fits", "Training and test", headings, tuple(rows), caption, 3))
 
 
@@ -206,7 +206,7 @@ def fit_contrasts(analysis: Analysis) -> ReportTable:
     title = "What a contrast does to fit and to generalisation"
     caption = (
         "Differences, paired by seed [95 % t-interval over seeds]; judged only where no interval holds zero."
-    ) + repeated(analysis.results.looks)
+    ) + repeated(analysis.results.design)
     return by_task(analysis, ReportTable("fit-contrasts", title, headings, tuple(rows), caption, 3))
 
 

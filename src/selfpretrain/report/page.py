@@ -181,7 +181,7 @@ def _scores(analysis: Analysis) -> Section:
         pairs = itertools.zip_longest(drawn, gains)
         drawn = tuple(picture for pair in pairs for picture in pair if picture)
         caption += f" {GAINS}" if gains else ""
-    caption += tables.repeated(analysis.results.looks)
+    caption += tables.repeated(analysis.results.design)
     return Section("Scores", "", (), tuple(facts), drawn, caption, (tables.scores(analysis),))
 
 

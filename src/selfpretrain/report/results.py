@@ -17,7 +17,7 @@ from ..errors import StoreError
 from ..system.files import Json, read_json
 from .integrity import OUR_OBJECTIVES, RUN_AGAIN, joined
 from .paper_numbers import PaperNumber
-from .sequential import Looks
+from .sequential import SequentialDesign
 from .stage_results import StageResult, parsed, read_stage
 from .statistics import CONFIDENCE
 
@@ -150,12 +150,12 @@ class TaskResults:
     cells: tuple[CellResult, ...]
     baselines: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    looks: Looks | None = None  # numbers of seeds at which the verdict is looked at; None: once, at the end
+    design: SequentialDesign | None = None  # None: the number of seeds was fixed
 
     @property
     def confidence(self) -> float:
-        """Nominal confidence of every interval: that of a look, or 95 % if the number of seeds is fixed."""
-        return self.looks.confidence if self.looks else CONFIDENCE
+        """Nominal confidence of every interval: that of the sequential design, else 95 %."""
+        return self.design.confidence if self.design else CONFIDENCE
 
     @property
     def label(self) -> str:
@@ -249,9 +249,9 @@ class ExperimentResults:
     folder: Path = Path()  # not in study.json
 
     @property
-    def looks(self) -> Looks | None:
-        """The looks of a sequential design, the same for all tasks; None if the number of seeds is fixed."""
-        return self.tasks[0].looks
+    def design(self) -> SequentialDesign | None:
+        """The sequential design, the same for all tasks; None if the number of seeds is fixed."""
+        return self.tasks[0].design
 
     @property
     def cells(self) -> list[CellResult]:
@@ -354,8 +354,8 @@ def _wrong(found: ExperimentResults) -> str:
     if not found.tasks:
         return "a study needs at least one task"
     for task in found.tasks:
-        if task.looks and not task.looks.known:
-            return f"looks after {task.looks} seeds have no level"
+        if task.design and not task.design.known:
+            return f"a design of {task.design} seeds has no level"
         if not task.cells or not task.contrasts:
             return f"{task.name}: a study needs at least one cell and one contrast"
         shown = task.metric
@@ -400,7 +400,7 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "score": cell.score,
         "stage": cell.folders[-1],
         "stages": " ".join(cell.folders),
-        **({"looks": str(task.looks)} if task.looks else {}),
+        **({"design": str(task.design)} if task.design else {}),
     }
     if cell.reported:
         row |= {f"printed_{name}": value for name, value in asdict(cell.reported).items()}

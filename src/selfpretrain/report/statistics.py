@@ -33,7 +33,7 @@ Clusters = NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its uncertainty, at 95 % or, after looks, at the level of the design."""
+    """A mean over seeds with its uncertainty, at 95 % or the level of a sequential design."""
 
     mean: float
     n: int  # seeds

@@ -10,7 +10,7 @@ from typing import Literal
 from ..errors import SpecError, nearest
 from ..registry import name_of
 from ..report.paper_numbers import PaperNumber
-from ..report.sequential import Looks
+from ..report.sequential import SequentialDesign
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
@@ -53,7 +53,7 @@ class Finished(abc.ABC):
         """Return the training log of the last stage, one dict per line."""
 
     def is_due(self, recipe: Recipe) -> bool:
-        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        """Return whether a recipe was run at all; False for seeds that were never due."""
         return True
 
 
@@ -79,7 +79,7 @@ class Experiment:
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
     share: float = 1.0  # of every budget, to end within a time limit
     digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells
-    looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look
+    design: SequentialDesign | None = None  # when to stop adding seeds; the cells are those of all seeds
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -90,25 +90,25 @@ class Experiment:
     def folder(self) -> str:
         """Name of a planned experiment's folder; unless ``lasting``, it ends with a hash of the cells.
 
-        With looks, of the cells of the first look, so that the name does not depend on the results.
+        In a sequential design, of those of the first analysis, so that the name does not depend on results.
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
         tasks = "+".join(dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells))
         if self.digest:
             return f"{self.name}-{tasks}-{self.digest}"
-        cells = self.first_look
+        cells = self.first_analysis
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
-        if self.looks:
-            prints += f"\n{self.looks}"
+        if self.design:
+            prints += f"\n{self.design}"
         return f"{self.name}-{tasks}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     @property
-    def first_look(self) -> tuple[Cell, ...]:
-        """The cells that are run in any case: those of the first look, or all cells without looks."""
-        if self.looks is None:
+    def first_analysis(self) -> tuple[Cell, ...]:
+        """The cells that are run in any case: in a sequential design, those of the first interim analysis."""
+        if self.design is None:
             return self.cells
-        return tuple(cell for cell in self.cells if self._seed_index(cell) < self.looks.first)
+        return tuple(cell for cell in self.cells if self._seed_index(cell) < self.design.first)
 
     def with_seeds(self, due: SeedsDue) -> "Experiment":
         """Return the experiment with the first seeds of every task and row, as many as are due."""

@@ -171,7 +171,7 @@ class ExperimentFolder:
             return _measures(stored, path)
         try:
             experiment = self.experiment
-            due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.looks else None
+            due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.design else None
             measured = experiment.measure(InFolders(self.workspace, due))
         except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(stored, path)
@@ -218,8 +218,8 @@ class ExperimentFolder:
             cells,
             self._results_digest(),
         ]
-        if experiment.looks:
-            content.append(str(experiment.looks))
+        if experiment.design:
+            content.append(str(experiment.design))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
     def planned(self, notes: tuple[str, ...] = ()) -> ExperimentResults:
@@ -255,7 +255,7 @@ class ExperimentFolder:
             cells=tuple(map(_without_stages, cells)),
             baselines=_known_baselines(task, self.workspace),
             notes=notes,
-            looks=self.experiment.looks,
+            design=self.experiment.design,
         )
 
 
@@ -264,10 +264,10 @@ class InFolders(Finished):
     """The results of finished recipes, read from a workspace."""
 
     workspace: Workspace
-    due: frozenset[str] | None = None  # ids of the stages that looks asked for; None: all are due
+    due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
 
     def is_due(self, recipe: Recipe) -> bool:
-        """Return whether a recipe was run at all; False for seeds that no look asked for."""
+        """Return whether a recipe was run at all; False for seeds that were never due."""
         return self.due is None or stage_id(recipe) in self.due
 
     def network(self, recipe: Recipe) -> Network:

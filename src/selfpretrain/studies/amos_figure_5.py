@@ -20,7 +20,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
-from .amos_table_8 import recipes_by_share
+from .common.shares import recipes_by_share
 from .common.table_study import IMAGE, TEXT, Points, TableRow, TableStudy, panel
 
 SCRATCH = "from scratch"

@@ -306,7 +306,7 @@ def append_point(curves: dict[str, Points], label: str, x: object, y: float) -> 
 
 
 def due_runs(finished: Finished, recipe: Recipe, seeds: int) -> list[Recipe]:
-    """Return the recipe with seeds 0 to seeds-1, without those that no look asked for."""
+    """Return the recipe with seeds 0 to seeds-1, without those that were never due."""
     runs = [replace(recipe, seed=seed) for seed in range(seeds)]
     return [run for run in runs if finished.is_due(run)] or runs
 

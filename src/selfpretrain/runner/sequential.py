@@ -1,7 +1,7 @@
-"""Sequential designs: add a seed, look, and stop where the verdict is decided.
+"""Sequential designs: add a seed, analyse, and stop where the verdict is decided.
 
-Which cells are due is a function of the finished results alone. A run that was killed in the middle of a look
-therefore goes on as if it had not been, and results that were there before are looked at in the same order.
+Which cells are due is a function of the finished results alone. A run that was killed in the middle
+therefore goes on as if it had not been, and results that were there before are analysed in the same order.
 """
 
 import json
@@ -14,7 +14,7 @@ from ..registry import name_of
 from ..report import format
 from ..report.analysis import seeds_due
 from ..report.results import ExperimentResults, Metric
-from ..report.sequential import Looks, seeds_for
+from ..report.sequential import SequentialDesign, seeds_for
 from ..system import distributed
 from ..system.events import Event, emit
 from .experiment import Cell, SeedsDue
@@ -27,7 +27,7 @@ GAINS = (0.02, 0.05, 0.1)
 
 def reached(folder: ExperimentFolder) -> ExperimentFolder:
     """Return the folder with the cells that the results so far ask for; all of them if nothing has run."""
-    if folder.experiment.looks is None or not folder.folder.has(STUDY):
+    if folder.experiment.design is None or not folder.folder.has(STUDY):
         return folder
     planned = folder.planned() if distributed.is_main() else None
     return replace(folder, plan=folder.plan.with_seeds(seeds_by_place(planned)))
@@ -37,12 +37,12 @@ def seeds_by_place(planned: ExperimentResults | None) -> SeedsDue:
     """Return the number of seeds due by task and row, the same in all processes of torchrun.
 
     Args:
-        planned: the plan of all cells up to the last look; None in the other processes of torchrun.
+        planned: the plan of all cells up to the last analysis; None in the other processes of torchrun.
     """
     lines: list[str] = []
-    if planned is not None and planned.looks is not None:
+    if planned is not None and planned.design is not None:
         lines = [
-            json.dumps((number, row, seeds_due(task, row, planned.looks, planned.first_seed)))
+            json.dumps((number, row, seeds_due(task, row, planned.design, planned.first_seed)))
             for number, task in enumerate(planned.with_stages().tasks)
             for row in task.rows
         ]
@@ -52,8 +52,8 @@ def seeds_by_place(planned: ExperimentResults | None) -> SeedsDue:
 
 def announce(due: SeedsDue, folder: ExperimentFolder) -> None:
     """Emit an event that says which rows are not decided yet, for the display and the trackers."""
-    looks = folder.experiment.looks
-    if looks is None or not distributed.is_main() or max(due.values()) == looks.first:
+    design = folder.experiment.design
+    if design is None or not distributed.is_main() or max(due.values()) == design.first:
         return
     most = max(due.values())
     tasks = folder.experiment.by_task()
@@ -64,10 +64,10 @@ def announce(due: SeedsDue, folder: ExperimentFolder) -> None:
         if seeds == most
     ]
     with tracking(folder.workspace):
-        emit(Event("look", format.listing(still), most - 1, looks.last))
+        emit(Event("interim", format.listing(still), most - 1, design.last))
 
 
-def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
+def expected_seeds(folder: ExperimentFolder, design: SequentialDesign) -> list[str]:
     """Return sentences on how many seeds gains of 2, 5 and 10 points would take, a sentence per task and row.
 
     The spread between seeds is that of finished and bundled results of the same arms. The choice of the test
@@ -86,7 +86,7 @@ def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
             if len(gains) < 2 or not np.isfinite(gains).all():
                 continue
             spread = float(np.std(gains, ddof=1))
-            words = [_seeds(metric, gain, spread, looks) for gain in GAINS]
+            words = [_seeds(metric, gain, spread, design) for gain in GAINS]
             label = f" on {cells[0].label or name_of(cells[0].recipe.task)}" * (len(tasks) > 1)
             sentences.append(
                 f"{row}{label}: seeds to a verdict for a gain of {', of '.join(words)}; the known spread, of "
@@ -98,9 +98,9 @@ def expected_seeds(folder: ExperimentFolder, looks: Looks) -> list[str]:
     ]
 
 
-def _seeds(metric: Metric, gain: float, spread: float, looks: Looks) -> str:
-    found = seeds_for(gain, spread, metric.tie, looks)
-    number = f"about {found}" if found else f"more than {looks.last}"
+def _seeds(metric: Metric, gain: float, spread: float, design: SequentialDesign) -> str:
+    found = seeds_for(gain, spread, metric.tie, design)
+    number = f"about {found}" if found else f"more than {design.last}"
     return f"{format.score(metric, gain)}{format.points(metric)} {number}"
 
 

@@ -12,16 +12,16 @@ from selfpretrain import api
 from selfpretrain.api import Request, comparison, run_request
 from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.report import analysis
-from selfpretrain.report.sequential import Looks
-from selfpretrain.runner import looks
+from selfpretrain.report.sequential import SequentialDesign
+from selfpretrain.runner import sequential
 from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.common.table_study import due_runs, mean_score
 from selfpretrain.system.events import listen
 
-LOOKS = Looks(2, 4)
+DESIGN = SequentialDesign(2, 4)
 FAKE = {"linear": (0.3001, 0.3), "s4d": (0.3, -0.3)}
-"""Gain of SPT in even and odd seeds: decided at the first look, and never."""
+"""Gain of SPT in even and odd seeds: decided at the first analysis, and never."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,8 @@ def fake_spread(monkeypatch):
 
 
 def request(**changes):
-    study = comparison(toys.Majority(), ("linear", "s4d"), "causal", LOOKS.last, "smoke", {})
-    return Request(study, "smoke", looks=LOOKS, **changes)
+    study = comparison(toys.Majority(), ("linear", "s4d"), "causal", DESIGN.last, "smoke", {})
+    return Request(study, "smoke", design=DESIGN, **changes)
 
 
 def workspace(folder, **settings):
@@ -56,7 +56,7 @@ def done(tmp_path_factory):
         toys.settle()
         patch.setattr(analysis, "score_of", fake_score)
         heard = []
-        with listen(lambda event: heard.append(event) if event.kind == "look" else None):
+        with listen(lambda event: heard.append(event) if event.kind == "interim" else None):
             found = run_request(request(), workspace(tmp_path_factory.mktemp("done") / "runs"))
     return found, heard
 
@@ -81,15 +81,15 @@ def test_what_is_decided_gets_no_further_seeds(done):
     assert len(stages) == (2 + 4) * 4
     assert [(event.name, event.done, event.total) for event in heard] == [("s4d", 2, 4), ("s4d", 3, 4)]
     (task,) = json.loads((results.folder / "study.json").read_text())["tasks"]
-    assert task["looks"] == {"first": 2, "last": 4}
+    assert task["design"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
     gains = re.findall(r"^\| (\w+) +\| SPT . scratch \(matched\) +\| \w+ +\| +(\d) \|", page, re.MULTILINE)
     assert dict(gains) == {"linear": "2", "s4d": "4"}
     assert "2 to 4 of at most 4 seeds" in page
-    fixed, looked = (
-        api.plan_request(each).plan.experiment for each in (replace(request(), looks=None), request())
+    fixed, sequential_one = (
+        api.plan_request(each).plan.experiment for each in (replace(request(), design=None), request())
     )
-    assert fixed.folder != looked.folder == results.folder.name
+    assert fixed.folder != sequential_one.folder == results.folder.name
 
 
 def test_the_same_command_trains_nothing_and_changes_nothing(done, monkeypatch):
@@ -102,7 +102,7 @@ def test_the_same_command_trains_nothing_and_changes_nothing(done, monkeypatch):
 
 
 @pytest.mark.parametrize("stops", [30, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_run_that_was_stopped_in_a_look_ends_as_one_that_was_not(stops, done, tmp_path):
+def test_a_run_that_was_stopped_in_an_analysis_ends_as_one_that_was_not(stops, done, tmp_path):
     results, _ = done
     asked = iter(range(10**9))
     with pytest.raises(Interrupted):
@@ -132,14 +132,14 @@ def test_a_dry_run_says_how_many_seeds_a_gain_takes(done, tmp_path):
         here = workspace(folder)
         return api.forecast_request(api.plan_request(request()), here).notes
 
-    assert "4 seeds are the most; to the first look, at 2 seeds" in notes(tmp_path)[0]
+    assert "4 seeds are the most; to the first interim analysis, at 2 seeds" in notes(tmp_path)[0]
     assert "which no results of these arms show" in notes(tmp_path)[1]
     known = notes(results.folder.parent)
     assert len(known) == 3 and known[1].startswith("linear: seeds to a verdict for a gain of 2.0 points")
     assert "of 2 seeds, is" in known[1] and "of 4 seeds, is" in known[2]
 
 
-def test_what_cannot_be_decided_by_looks_is_refused(tmp_path):
+def test_what_cannot_be_decided_by_results_is_refused(tmp_path):
     with pytest.raises(SpecError, match="--only"):
         request(only="linear/SPT").experiment()
     with pytest.raises(SpecError, match="without --detach"):
@@ -150,7 +150,7 @@ def test_curves_are_means_over_the_seeds_that_were_due(done):
     results, _ = done
     here = workspace(results.folder.parent)
     plan = api.plan_request(request()).plan
-    folder = looks.reached(ExperimentFolder(plan, here))
+    folder = sequential.reached(ExperimentFolder(plan, here))
     finished = InFolders(here, frozenset(cell.stages[-1] for cell in folder.experiment.cells))
     for row, seeds in (("linear", 2), ("s4d", 4)):
         recipe = next(
