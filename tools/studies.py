@@ -39,9 +39,9 @@ WAITS = "> These numbers are of an earlier version of the package, and wait to b
 def page(name: str, workspace: Workspace) -> Path | None:
     """The folder of a study with its page, from the results that ship; None if it waits to be measured."""
     kind = find("studies", name)
-    plan = Plan.of(kind.at_scale("small", kind.kept_seeds).experiment("small"))
+    plan = Plan.of(kind.at_scale("small", kind.bundled_seeds).experiment("small"))
     folder = ExperimentFolder(plan, workspace, SHIPPED)
-    kept = folder.kept_stages
+    kept = folder.bundled_stages
     planned = folder.stages().keys()
     if not kept >= planned:
         if not kept <= planned:

@@ -73,7 +73,7 @@ class Request:
         return replace(experiment, design=self.design)
 
     @property
-    def kept(self) -> Path | None:
+    def bundled(self) -> Path | None:
         """Folder of bundled results; None for studies that keep none."""
         return (self.results or SHIPPED) if self.study.lasting else None
 
@@ -224,7 +224,7 @@ def run_request(
                 if distributed.is_main():
                     folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-            folder = begin(plan, here, request.kept)
+            folder = begin(plan, here, request.bundled)
             StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
             finish(folder)
         if request.results:
@@ -241,7 +241,7 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     check_detached(request)
     plan = plan_request(request).plan
     restore_bundled(request, plan, workspace)
-    return detach(plan, workspace, request.only, request.kept)
+    return detach(plan, workspace, request.only, request.bundled)
 
 
 def check_detached(request: Request) -> None:
@@ -267,8 +267,8 @@ def forecast_request(
     """
     request = planned.request
     experiment = planned.plan.experiment
-    folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.kept)
-    bundled = None if request.fresh else folder.kept_stages
+    folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.bundled)
+    bundled = None if request.fresh else folder.bundled_stages
     how = (gpu, bundled, timed, planned.planner)
     found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
     if experiment.design is None:
@@ -284,11 +284,11 @@ def forecast_request(
 
 def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> ExperimentFolder:
     """Return the folder of an experiment, its bundled stages restored unless the request is ``fresh``."""
-    folder = ExperimentFolder(plan, workspace, request.kept)
+    folder = ExperimentFolder(plan, workspace, request.bundled)
     if request.fresh:
         folder.forget()
     elif found := folder.restore():
-        emit(Event("restored", str(request.kept), found, found))
+        emit(Event("restored", str(request.bundled), found, found))
     return folder
 
 

@@ -205,8 +205,8 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert not here.is_current
     shutil.copytree(done.runs, workspace.runs, dirs_exist_ok=True)
     assert here.is_current
-    here.kept.mkdir()
-    (here.kept / "coser-table-4.smoke.md").write_text("Less than hoped.")
+    here.bundled.mkdir()
+    (here.bundled / "coser-table-4.smoke.md").write_text("Less than hoped.")
     assert not here.is_current
     here.write_plan()
     here.finish()

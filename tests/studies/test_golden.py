@@ -51,7 +51,7 @@ every_study = pytest.mark.parametrize(
 def planned(name):
     """The cells of a study at the small scale, and the names of its stages."""
     kind = registry.find("studies", name)
-    cells = list(kind.at_scale("small", kind.kept_seeds).cells())
+    cells = list(kind.at_scale("small", kind.bundled_seeds).cells())
     recipes = [cell.recipe for cell in cells]
     return cells, {stage.id for stage in plan_recipes(recipes)}
 

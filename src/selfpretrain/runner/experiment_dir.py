@@ -46,12 +46,12 @@ class ExperimentFolder:
     """The folder of an experiment, next to the folder of its stages.
 
     Args:
-        kept: folder of bundled results and of interpretations written by hand.
+        bundled: folder of bundled results and of interpretations written by hand.
     """
 
     plan: Plan
     workspace: Workspace
-    kept: Path | None = None
+    bundled: Path | None = None
 
     @property
     def experiment(self) -> Experiment:
@@ -70,11 +70,11 @@ class ExperimentFolder:
 
     @property
     def archive(self) -> Archive | None:
-        """Kept results of this study at this scale; None if results are not kept."""
-        return Archive(self.kept / f"{self._name}.jsonl.xz") if self.kept else None
+        """Bundled results of this study at this scale; None without any."""
+        return Archive(self.bundled / f"{self._name}.jsonl.xz") if self.bundled else None
 
     def restore(self) -> int:
-        """Restore kept stages that are not on disk, and return how many.
+        """Restore bundled stages that are not on disk, and return how many.
 
         Raises:
             StoreError: if the file of bundled results is damaged.
@@ -92,8 +92,8 @@ class ExperimentFolder:
         return n_restored
 
     @property
-    def kept_stages(self) -> frozenset[str]:
-        """Names of the kept stages, which ``restore`` would restore.
+    def bundled_stages(self) -> frozenset[str]:
+        """Names of the bundled stages, which ``restore`` would restore.
 
         Raises:
             StoreError: if the file of bundled results is damaged.
@@ -159,7 +159,7 @@ class ExperimentFolder:
         return {stage.id: stage for stage in self.plan.stages_of(self.experiment.cells)}
 
     def measures(self) -> list[Measure]:
-        """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
+        """Return the study's measurements: cached, new, or the bundled ones if the weights are missing."""
         stored = (
             self.folder.read(self._measures_file)
             if self.folder.has(self._measures_file)
@@ -203,7 +203,7 @@ class ExperimentFolder:
 
     def _interpretation(self) -> str:
         """Return the interpretation written by hand, from the folder of bundled results; "" without."""
-        file = self.kept / f"{self._name}.md" if self.kept else None
+        file = self.bundled / f"{self._name}.md" if self.bundled else None
         return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
 
     def _stamp(self) -> str:

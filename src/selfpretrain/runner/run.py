@@ -33,13 +33,13 @@ PAUSE = 0.1
 RESUMABLE = "stopped; the same command resumes from here"
 
 
-def begin(plan: Plan, workspace: Workspace, kept: Path | None = None) -> ExperimentFolder:
+def begin(plan: Plan, workspace: Workspace, bundled: Path | None = None) -> ExperimentFolder:
     """Write the plan of an experiment into its folder, and return that; train what a design asks for.
 
     Args:
-        kept: folder of bundled results and of interpretations written by hand.
+        bundled: folder of bundled results and of interpretations written by hand.
     """
-    folder = ExperimentFolder(plan, workspace, kept)
+    folder = ExperimentFolder(plan, workspace, bundled)
     if plan.experiment.design:
         folder = _run_sequentially(folder)
     if distributed.is_main():
@@ -84,7 +84,7 @@ def _run_sequentially(folder: ExperimentFolder) -> ExperimentFolder:
         StageQueue.of(todo, folder.workspace, missing).run()
 
 
-def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path | None = None) -> str:
+def detach(plan: Plan, workspace: Workspace, only: str | None = None, bundled: Path | None = None) -> str:
     """Submit the stages that are not on disk yet to an executor that outlives this process.
 
     Returns:
@@ -94,7 +94,7 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path
         SpecError: if the executor cannot run detached.
     """
     experiment = plan.experiment
-    ExperimentFolder(plan, workspace, kept).write_plan(
+    ExperimentFolder(plan, workspace, bundled).write_plan(
         check_recipes(cell.recipe for cell in experiment.cells)
     )
     missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)

@@ -34,7 +34,7 @@ class Study(abc.ABC):
     figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # plot of the scores on its page
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and bundled results
-    kept_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
+    bundled_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return the (treatment, control) columns of the differences to report; the main one first."""

@@ -50,7 +50,7 @@ class PoolingStudy(TableStudy):
     tasks = (PATHFINDER, IMAGE)
     small_tasks = (PATHFINDER,)
     small_objective = {PATHFINDER: DEMO_OBJECTIVE}
-    kept_seeds = 5
+    bundled_seeds = 5
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the Transformer with every pooling; at the small scale trained briefly, then longer."""

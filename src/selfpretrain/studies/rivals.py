@@ -77,7 +77,7 @@ class Rivals(TableStudy):
         SPEECH: SpokenDigits(features="mfcc", split="speakers"),
     }
     small_objective = {PATHFINDER: DEMO_OBJECTIVE, TEXT: "causal"}
-    kept_seeds = 5
+    bundled_seeds = 5
     architectures = (TRANSFORMER, STATE_SPACE)
 
     def rows(self, label: str) -> Iterator[TableRow]:
