@@ -14,7 +14,8 @@ from selfpretrain.errors import Interrupted, SpecError
 from selfpretrain.report import analysis
 from selfpretrain.report.sequential import SequentialDesign
 from selfpretrain.runner import sequential
-from selfpretrain.runner.experiment_dir import ExperimentFolder, InFolders
+from selfpretrain.runner.experiment import Finished
+from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.common.table_study import due_runs, mean_score
 from selfpretrain.system.events import listen
@@ -151,11 +152,11 @@ def test_curves_are_means_over_the_seeds_that_were_due(done):
     here = workspace(results.folder.parent)
     plan = api.plan_request(request()).plan
     folder = sequential.reached(ExperimentFolder(plan, here))
-    finished = InFolders(here, frozenset(cell.stages[-1] for cell in folder.experiment.cells))
+    finished = Finished(here, frozenset(cell.stages[-1] for cell in folder.experiment.cells))
     for row, seeds in (("linear", 2), ("s4d", 4)):
         recipe = next(
             cell.recipe for cell in plan.experiment.cells if (cell.row, cell.column) == (row, "SPT")
         )
         assert [run.seed for run in due_runs(finished, recipe, 4)] == list(range(seeds))
         assert 0 <= mean_score(finished, recipe, 4) <= 100
-    assert len(due_runs(InFolders(here), recipe, 4)) == 4
+    assert len(due_runs(Finished(here), recipe, 4)) == 4

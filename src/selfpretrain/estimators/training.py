@@ -11,7 +11,7 @@ import torch
 
 from ..data.dataloader import BatchSampler
 from ..errors import StageFailed
-from ..runner.experiment_dir import InFolders
+from ..runner.experiment import Finished
 from ..runner.run import run_recipes
 from ..runner.stage import ONE_THREAD_BELOW
 from ..runner.workspace import Workspace
@@ -143,11 +143,11 @@ class StoredTrainings(Trainings):
 
     def network(self, recipe: Recipe) -> Network:
         """Return the network of a finished recipe."""
-        return InFolders(self.workspace).network(recipe).to(self.workspace.device)
+        return Finished(self.workspace).network(recipe).to(self.workspace.device)
 
     def scores(self, recipe: Recipe) -> dict[str, float]:
         """Return the validation scores of a finished recipe."""
-        scores: dict[str, float] = InFolders(self.workspace).result(recipe)["scores"]["val"]
+        scores: dict[str, float] = Finished(self.workspace).result(recipe)["scores"]["val"]
         return scores
 
 

@@ -1,6 +1,5 @@
 """An experiment: a grid of (row, column, seed) cells, and the recipe behind each."""
 
-import abc
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +8,15 @@ from typing import Literal
 
 from ..errors import SpecError, nearest
 from ..registry import name_of
+from ..report.integrity import read_log
 from ..report.paper_numbers import PaperNumber
 from ..report.sequential import SequentialDesign
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, build_network, stage_id
+from .run_dir import LOG, RESULT, WEIGHTS
+from .workspace import Workspace
 
 SeedsDue = Mapping[tuple[int, str], int]
 """Number of seeds by number of the task and row."""
@@ -33,33 +35,35 @@ class Cell:
     stages: tuple[str, ...] = ()  # ids of its stages, which a plan sets
 
 
-class Finished(abc.ABC):
-    """Access to the results of finished recipes.
+@dataclass(frozen=True)
+class Finished:
+    """Networks, results and logs of finished recipes in a workspace.
 
     Raises:
         StoreError: from its methods, if a recipe has not been run, or its weights were deleted.
     """
 
-    @abc.abstractmethod
-    def network(self, recipe: Recipe) -> Network:
-        """Return the trained network."""
-
-    @abc.abstractmethod
-    def result(self, recipe: Recipe) -> Json:
-        """Return scores, steps and cost of the last stage."""
-
-    @abc.abstractmethod
-    def log(self, recipe: Recipe) -> list[Json]:
-        """Return the training log of the last stage, one dict per line."""
+    workspace: Workspace
+    due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
 
     def is_due(self, recipe: Recipe) -> bool:
         """Return whether a recipe was run at all; False for seeds that were never due."""
-        return True
+        return self.due is None or stage_id(recipe) in self.due
 
+    def network(self, recipe: Recipe) -> Network:
+        """Return the trained network in eval mode."""
+        network = build_network(recipe)
+        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
+        return network.eval()
 
-def no_measures(finished: Finished) -> list[Json]:
-    """Return no measurements: the default of ``Experiment.measure``."""
-    return []
+    def result(self, recipe: Recipe) -> Json:
+        """Return scores, steps and cost of the last stage."""
+        return self.workspace.stage(recipe).read(RESULT)
+
+    def log(self, recipe: Recipe) -> list[Json]:
+        """Return the training log of the last stage, one dict per line."""
+        files = self.result(recipe).get("files", {})
+        return read_log(self.workspace.stage(recipe).path / LOG, files)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Experiment:
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
-    measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
+    measure: Callable[[Finished], list[Json]] = lambda finished: []  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
     share: float = 1.0  # of every budget, to end within a time limit
     digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells

@@ -18,16 +18,14 @@ from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.integrity import RUN_AGAIN, read_log
+from ..report.integrity import RUN_AGAIN
 from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
-from ..training.model import Network
-from ..training.recipe import Recipe, build_network, stage_id
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
 from .plan import Plan, PlannedStage, missing_stages
-from .run_dir import LOG, RESULT, WEIGHTS, RunDir
+from .run_dir import RESULT, RunDir
 from .workspace import Workspace
 
 STUDY = "study.json"
@@ -124,7 +122,7 @@ class ExperimentFolder:
         """Add baseline scores and measurements, and write the report."""
         found = results.read_plan(self.path)
         tasks = tuple(
-            replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
+            replace(task, baselines=_baselines(cells[0].recipe.task, self.workspace))
             for task, cells in zip(found.tasks, self.experiment.by_task(), strict=True)
         )
         found = replace(found, tasks=tasks, measures=tuple(self.measures()), stamp=self._stamp())
@@ -172,7 +170,7 @@ class ExperimentFolder:
         try:
             experiment = self.experiment
             due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.design else None
-            measured = experiment.measure(InFolders(self.workspace, due))
+            measured = experiment.measure(Finished(self.workspace, due))
         except StoreError:  # weights are missing: not trained here, or not yet
             return _measures(stored, path)
         if measured:
@@ -253,38 +251,10 @@ class ExperimentFolder:
             metric=metric_of(task.form),
             contrasts=self.experiment.contrasts_of(cells),
             cells=tuple(map(_without_stages, cells)),
-            baselines=_known_baselines(task, self.workspace),
+            baselines=_baselines(task, self.workspace, known=True),
             notes=notes,
             design=self.experiment.design,
         )
-
-
-@dataclass(frozen=True)
-class InFolders(Finished):
-    """The results of finished recipes, read from a workspace."""
-
-    workspace: Workspace
-    due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
-
-    def is_due(self, recipe: Recipe) -> bool:
-        """Return whether a recipe was run at all; False for seeds that were never due."""
-        return self.due is None or stage_id(recipe) in self.due
-
-    def network(self, recipe: Recipe) -> Network:
-        """Return the trained network in eval mode."""
-        network = build_network(recipe)
-        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
-        return network.eval()
-
-    def result(self, recipe: Recipe) -> Json:
-        """Return scores, steps and cost of the last stage."""
-        return self.workspace.stage(recipe).read("result.json")
-
-    def log(self, recipe: Recipe) -> list[Json]:
-        """Return the training log of the last stage, one dict per line."""
-        folder = self.workspace.stage(recipe)
-        result = folder.read("result.json")  # raises StoreError if it has not finished
-        return read_log(folder.path / LOG, result.get("files", {}))
 
 
 def _without_stages(cell: Cell) -> CellResult:
@@ -321,28 +291,25 @@ def example_hashes(task: Task) -> Manifest:
     return {split: task.load(split).digests() for split in SPLITS}
 
 
-def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """Return baseline scores of a task, averaged over folds, which are of about equal size."""
-    folds = [_baselines(part, workspace) for part in task.parts()]
+def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[str, float]:
+    """Return baseline scores of a task, averaged over folds, and cached for all experiments in a runs folder.
+
+    Args:
+        known: return nothing rather than compute scores.
+    """
+    cache = RunDir(workspace.runs / "baselines")
+    folds: list[dict[str, float]] = []
+    for part in task.parts():
+        scores = cache.read_cache(_cache_name(part)).get("scores", {})
+        if not scores and not known:
+            from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
+
+            scores = baseline_scores(part)
+            RunDir.make(cache.path).write(_cache_name(part), {"format": FORMAT, "scores": scores})
+        folds.append(scores)
+    # Folds are of about equal size.
     names = [name for name in folds[0] if all(name in scores for scores in folds)]
     return {name: float(np.mean([scores[name] for scores in folds])) for name in names}
-
-
-def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """Return the baseline scores of a task, cached for all experiments in a runs folder."""
-    if not (scores := _known_baselines(task, workspace)):
-        from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
-
-        scores = baseline_scores(task)
-        folder = RunDir.make(workspace.runs / "baselines")
-        folder.write(_cache_name(task), {"format": FORMAT, "scores": scores})
-    return scores
-
-
-def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    folder = RunDir(workspace.runs / "baselines")
-    name = _cache_name(task)
-    return dict(folder.read_cache(name).get("scores", {}))
 
 
 def _cache_name(task: Task) -> str:

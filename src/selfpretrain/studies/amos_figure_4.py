@@ -38,6 +38,7 @@ class Kernels(TableStudy):
     """Two arms; the result is the plot of the pretrained kernels."""
 
     contrasts = ((SPT, MATCHED),)
+    figure = "none"
     columns = (MATCHED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)

@@ -30,7 +30,6 @@ class Shares(TableStudy):
     """Four shares of pretraining per architecture."""
 
     contrasts = (("20 %", "0 %"), ("40 %", "0 %"), ("60 %", "0 %"))
-    figure = "bars"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT,)

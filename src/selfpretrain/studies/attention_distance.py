@@ -35,6 +35,8 @@ class AttentionDistance(TableStudy):
     """Two arms, and the attention distance of their networks."""
 
     contrasts = ((SPT, MATCHED),)
+    columns = (MATCHED, SPT)
+    figure = "none"
     tasks = (LISTOPS, TEXT, IMAGE)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 

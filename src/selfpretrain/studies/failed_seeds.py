@@ -19,17 +19,13 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from .common.table_study import LRA, TableRow, TableStudy, due_runs
-from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
 class FailedSeeds(TableStudy):
     """Three arms per task."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     tasks = LRA
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:

@@ -50,7 +50,7 @@ class Growth(TableStudy):
     """Five arms per length."""
 
     contrasts = ((SPT, MATCHED), (SPT_TRIPLE, MATCHED_TRIPLE), (SPT, SPT_THIRD), (SPT_TRIPLE, SPT))
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (PATHFINDER, PATHX)
     architectures = (
         TableRow("Transformer", Attention(), "transformer-rotary"),

@@ -27,7 +27,6 @@ class S4OnLra(TableStudy):
     """Two arms: scratch, and scratch with the FLOPs of self-pretraining and finetuning."""
 
     contrasts = ((MATCHED, SCRATCH),)
-    figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = averaged = LRA

@@ -39,7 +39,7 @@ from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
 from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy, panel
-from .recipes.arms import MATCHED, SCRATCH, SPT
+from .recipes.arms import SCRATCH
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
 """Sampling rates of the test data, in Hz; networks are trained at the last."""
@@ -62,12 +62,9 @@ ROWS = {
 class TenWords(TableStudy):
     """Two kinds of features, and three arms per architecture."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = (TEN_WORDS, TEN_WORDS_RAW)
-    columns = (SCRATCH, MATCHED, SPT)
     share = 0.5
     table = "Table 5"
     names = {TEN_WORDS: "MFCC", TEN_WORDS_RAW: "raw"}

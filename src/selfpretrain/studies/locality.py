@@ -36,7 +36,7 @@ class Locality(TableStudy):
     """Two arms per window."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
 

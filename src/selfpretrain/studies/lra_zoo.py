@@ -27,7 +27,7 @@ class Zoo(TableStudy):
     """Two arms per architecture."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     paper = "gu2022"
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)

@@ -92,13 +92,11 @@ class ModernZoo(TableStudy):
     """Three arms per architecture."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
-    figure = "bars"
     tasks = (PATHFINDER, TEXT)
     small_tasks = (PATHFINDER, TEXT, RECALL)
     stand_ins = STAND_INS | {RECALL: Recall(pairs=4, keys=8, values=8)}
     objective = "causal"
     small_objective = {PATHFINDER: "causal", TEXT: "causal", RECALL: "causal"}
-    columns = (SCRATCH, MATCHED, SPT)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the architectures that can be built here; at smoke scale, each on one task only."""

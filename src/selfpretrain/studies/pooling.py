@@ -46,7 +46,7 @@ class PoolingStudy(TableStudy):
     """Two arms per pooling."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (PATHFINDER, IMAGE)
     small_tasks = (PATHFINDER,)
     small_objective = {PATHFINDER: DEMO_OBJECTIVE}

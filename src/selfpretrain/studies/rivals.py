@@ -69,7 +69,6 @@ class Rivals(TableStudy):
     """Every arm of the shelf for each architecture."""
 
     contrasts = contrasts_of(ARMS)
-    figure = "bars"
     tasks = (PATHFINDER, TEXT, IMAGE, SPEECH)
     # Digits, and speakers known from training, are near their ceiling.
     stand_ins = TableStudy.stand_ins | {

@@ -36,7 +36,7 @@ from ...training.cost import COUNTED, Planner
 from ...training.recipe import Precision, Recipe
 from ..arms.base import recipes_by_column
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, with_mixer
+from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, row_names, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..recipes.reported import paper_arms, task_name
 from ..recipes.tables import Denoising
@@ -117,13 +117,15 @@ class TableStudy(Study):
     ``paper_cell``.
     """
 
+    contrasts: ClassVar[tuple[tuple[str, str], ...]] = ((SPT, MATCHED), (SPT, SCRATCH))
+    figure: ClassVar[Literal["none", "bars", "lines"]] = "bars"
     paper: ClassVar[str] = ""  # CSV file of its numbers, e.g. amos2024
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
     stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # name in the paper -> task at the small scales
     paper_recipes: ClassVar[str] = "amos"  # paper whose recipes are used at the paper scale
     architectures: ClassVar[tuple[TableRow, ...]] = ()
-    columns: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # subset of the usual arms
+    columns: ClassVar[tuple[str, ...]] = (SCRATCH, MATCHED, SPT)  # subset of the usual arms
     objective: ClassVar[Denoising] = "masked"
     small_objective: ClassVar[Mapping[str, Denoising]] = {}  # by task, at the small scales
     share: ClassVar[float] = 1.0  # fraction of the default budget at the small scale
