@@ -49,9 +49,7 @@ class Request:
     tune: bool = False  # first tune the hyperparameters of every cell on validation
     results: Path | None = None  # folder of bundled results, read and updated; None: ours, read-only
     fresh: bool = False  # ignore bundled results and train everything
-    design: SequentialDesign | None = (
-        None  # add seeds until the verdict is decided; the study has the largest number of seeds
-    )
+    design: SequentialDesign | None = None  # when to stop adding seeds; the study has the most of them
     share: float = 1.0  # of every budget, to end within a time limit
     digest: str = ""  # of the comparison before it was shortened, which then names the folder
 
@@ -62,15 +60,11 @@ class Request:
             SpecError: if seeds are to be added until the verdict is decided, and this study has none.
         """
         experiment = self.study.experiment(self.scale, self.first_seed, planner)
-        experiment = replace(experiment, share=self.share, digest=self.digest)
-        return self._with_design(experiment) if self.design else experiment
-
-    def _with_design(self, experiment: Experiment) -> Experiment:
-        if self.only:
+        if self.design and self.only:
             raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")
-        if not experiment.contrasts:
+        if self.design and not experiment.contrasts:
             raise SpecError(f"{experiment.name} compares no two arms; give --seeds a number")
-        return replace(experiment, design=self.design)
+        return replace(experiment, design=self.design, share=self.share, digest=self.digest)
 
     @property
     def bundled(self) -> Path | None:

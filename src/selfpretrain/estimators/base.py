@@ -123,11 +123,11 @@ class SequenceEstimator(TaskFitting):
             finetune=other._fit_to_data(arms.finetune, task),
             scratch=other._fit_to_data(arms.scratch, task),
         )
-        most, looks = parse_seeds(seeds)
+        most, design = parse_seeds(seeds)
         workspace = self._workspace()
         if self.runs is None:
             workspace = replace(workspace, runs=Path(_scratch_folder().name))
-        return run_request(Request(Comparison((task,), ((arms,),), most), looks=looks), workspace)
+        return run_request(Request(Comparison((task,), ((arms,),), most), design=design), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.

@@ -13,7 +13,7 @@ import numpy as np
 from ..registry import name_of
 from ..report import format
 from ..report.analysis import seeds_due
-from ..report.results import ExperimentResults, Metric
+from ..report.results import ExperimentResults
 from ..report.sequential import SequentialDesign, seeds_for
 from ..system import distributed
 from ..system.events import Event, emit
@@ -86,7 +86,11 @@ def expected_seeds(folder: ExperimentFolder, design: SequentialDesign) -> list[s
             if len(gains) < 2 or not np.isfinite(gains).all():
                 continue
             spread = float(np.std(gains, ddof=1))
-            words = [_seeds(metric, gain, spread, design) for gain in GAINS]
+            words = []
+            for gain in GAINS:
+                found = seeds_for(gain, spread, metric.tie, design)
+                number = f"about {found}" if found else f"more than {design.last}"
+                words.append(f"{format.score(metric, gain)}{format.points(metric)} {number}")
             label = f" on {cells[0].label or name_of(cells[0].recipe.task)}" * (len(tasks) > 1)
             sentences.append(
                 f"{row}{label}: seeds to a verdict for a gain of {', of '.join(words)}; the known spread, of "
@@ -96,12 +100,6 @@ def expected_seeds(folder: ExperimentFolder, design: SequentialDesign) -> list[s
         "how many seeds a gain takes depends on the spread between seeds, which no results of these arms show"
         " yet; from two seeds on, the same command with --dry-run says it"
     ]
-
-
-def _seeds(metric: Metric, gain: float, spread: float, design: SequentialDesign) -> str:
-    found = seeds_for(gain, spread, metric.tie, design)
-    number = f"about {found}" if found else f"more than {design.last}"
-    return f"{format.score(metric, gain)}{format.points(metric)} {number}"
 
 
 def _known_scores(cells: Sequence[Cell], folder: ExperimentFolder) -> dict[str, float]:
