@@ -174,7 +174,7 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     assert there.measures() == measured
     other = replace(there, plan=Plan.of(Kernels("smoke", 2).experiment("smoke")))
     other.restore()
-    assert other.measures() == []  # of other cells
+    assert not other.measures()  # of other cells
     assert here.is_current
     pretraining = workspace.stage(experiment.cells[-1].recipe.upto(0))
     result = pretraining.read("result.json")

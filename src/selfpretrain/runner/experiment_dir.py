@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pydantic
 
 from .. import __version__
 from ..config import to_dict
@@ -18,9 +17,9 @@ from ..errors import StoreError
 from ..registry import first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.integrity import RUN_AGAIN
 from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
-from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
+from ..report.stage_results import parsed
+from ..system.files import FORMAT, Json, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
@@ -37,6 +36,14 @@ TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
 Manifest = dict[Split, list[str]]
 """The short hash of every example by split: evidence of what pretraining could and could not see."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Content of a file of measurements, and a hash of the results that they were made on."""
+
+    measures: tuple[Measure, ...]
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ class ExperimentFolder:
             replace(task, baselines=_baselines(cells[0].recipe.task, self.workspace))
             for task, cells in zip(found.tasks, self.experiment.by_task(), strict=True)
         )
-        found = replace(found, tasks=tasks, measures=tuple(self.measures()), stamp=self._stamp())
+        found = replace(found, tasks=tasks, measures=self.measures(), stamp=self._stamp())
         self.folder.write(STUDY, found.to_json())
         page.write(self.path, analyse(self.results))
 
@@ -156,26 +163,23 @@ class ExperimentFolder:
     def _planned(self) -> dict[str, PlannedStage]:
         return {stage.id: stage for stage in self.plan.stages_of(self.experiment.cells)}
 
-    def measures(self) -> list[Measure]:
+    def measures(self) -> tuple[Measure, ...]:
         """Return the study's measurements: cached, new, or the bundled ones if the weights are missing."""
-        stored = (
-            self.folder.read(self._measures_file)
-            if self.folder.has(self._measures_file)
-            else {"measures": []}
-        )
-        digest = self._results_digest()
         path = self.path / self._measures_file
-        if stored.get("of") == digest:
-            return _measures(stored, path)
+        content = self.folder.read(path.name) if path.exists() else {"measures": []}
+        stored = parsed(Measured, content, path)
+        digest = self._results_digest()
+        if stored.of == digest:
+            return stored.measures
         try:
             experiment = self.experiment
             due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.design else None
-            measured = experiment.measure(Finished(self.workspace, due))
+            found = experiment.measure(Finished(self.workspace, due))
         except StoreError:  # weights are missing: not trained here, or not yet
-            return _measures(stored, path)
-        if measured:
-            self._write_measures(measured, digest)
-        return _measures({"measures": measured}, path)
+            return stored.measures
+        if found:
+            self._write_measures(found, digest)
+        return parsed(Measured, {"measures": found}, path).measures
 
     def _write_measures(self, measures: list[Json], digest: str) -> None:
         self.folder.write(self._measures_file, {"format": FORMAT, "measures": measures, "of": digest})
@@ -261,18 +265,6 @@ def _without_stages(cell: Cell) -> CellResult:
     """Return a cell as it is written before any of its stages has finished."""
     folders = tuple(f"stages/{stage}" for stage in cell.stages)
     return CellResult(cell.row, cell.column, cell.recipe.seed, folders, cell.reported, cell.fold)
-
-
-def _measures(plain: Json, path: Path) -> list[Measure]:
-    """Validate and return the measurements in a file.
-
-    Raises:
-        StoreError: if the content is invalid.
-    """
-    try:
-        return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
-    except pydantic.ValidationError as error:
-        raise StoreError(damaged_message(path, error, RUN_AGAIN.format(path.name))) from error
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
