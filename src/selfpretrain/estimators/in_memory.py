@@ -127,7 +127,7 @@ def in_alphabet(
     alphabet = Alphabet.of(kind, signs)
     assert alphabet is not None  # only values have none
     flat = np.concatenate([whole.sequence(row) for row in range(len(whole))])
-    found = Sequences(kind, flat, lengths, np.arange(len(lengths)), {})
+    found = Sequences(kind, flat, lengths, np.arange(len(lengths)))
     found = alphabet.with_signs(alphabet.shifted(found))
     alphabet = alphabet.fit(found.take(data.split == SPLITS.index("train")))
     examples = alphabet.with_unknown(found).dataset(whole.targets.numpy())

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
 from ...system.events import report_progress
+from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
@@ -149,10 +150,57 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     roles = {role: column for role, column in options.roles.items() if role != "label"}
     described = [*labels, *roles.values()]
     others = [column for column in table.columns if column not in described]
+    layout, sample = _infer(table, options, labels, others)
+    changed: dict[str, str] = {}
+    class_names = table.class_names(options.label)
+
+    def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
+        cells = [batch[column] for column in labels]
+        if len(labels) > 1:
+            numbers = [read_numbers(each, where, name) for each, name in zip(cells, labels, strict=True)]
+            found = labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
+        elif is_list(cells[0].type):
+            found = word_lists(cells[0], changed)
+        else:
+            found = label_words(cells[0], options, layout.decimal, where, changed)
+            found = _named_classes(found, class_names, where) if class_names else found
+        return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
+
+    found = read_rows(table, layout, described, describe)
+    unused = [column for column in others if column not in layout.sequence]
+    first, last = layout.sequence[0], layout.sequence[-1]
+    shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else f"{first} ... {last}"
+    facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
+    return ImportPlan(
+        found,
+        options,
+        table.name,
+        layout.spot,
+        BYTES if found.kind == "text" else 0,
+        facts | {"not used": join_names(unused) or "nothing"},
+        [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
+        {
+            "kind": layout.signal,
+            "form": layout.form,
+            "sequence": layout.sequence,
+            "decimal": layout.decimal,
+        },
+    )
+
+
+def _infer(
+    table: Table, options: ImportOptions, labels: list[str], others: list[str]
+) -> tuple[TableLayout, dict[str, pa.Array]]:
+    """Return how the sequences of a table are stored, and the first rows by which that is judged.
+
+    Args:
+        others: columns that hold neither labels, groups nor splits.
+    """
     candidates = matching(options.sequence, table.columns) if options.sequence else others
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
-        raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(described)}")
+        besides = join_names(column for column in table.columns if column not in others)
+        raise DataError(f"{table.path.name} has no rows, or no column besides {besides}")
     sample = {column: batch[column] for column in candidates}
     decimal = decimal_sign(batch.columns, table.separator)
     if decimal != ".":  # a cell with a comma is one number then, not two in a list
@@ -168,36 +216,7 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
             f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
             f"or write lists with spaces"
         )
-    layout = TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal)
-    changed: dict[str, str] = {}
-    class_names = table.class_names(options.label)
-
-    def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
-        cells = [batch[column] for column in labels]
-        if len(labels) > 1:
-            numbers = [read_numbers(each, where, name) for each, name in zip(cells, labels, strict=True)]
-            found = labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
-        elif is_list(cells[0].type):
-            found = word_lists(cells[0], changed)
-        else:
-            found = label_words(cells[0], options, decimal, where, changed)
-            found = _named_classes(found, class_names, where) if class_names else found
-        return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
-
-    found = read_rows(table, layout, described, describe)
-    shown = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
-    unused = [column for column in others if column not in sequence]
-    facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
-    return ImportPlan(
-        found,
-        options,
-        table.name,
-        layout.spot,
-        256 if form == "text" else 0,
-        facts | {"not used": join_names(unused) or "nothing"},
-        [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
-        {"kind": layout.signal, "form": form, "sequence": sequence, "decimal": decimal},
-    )
+    return TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal), sample
 
 
 def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions) -> list[str]:
