@@ -59,7 +59,10 @@ def fit(
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
-        settings = {**settings, "signal": "text" if _is_text(data) else "tokens"}
+        # Of a long table, as many events as there are bytes are not text.
+        long = bool(data.meta["about"].get("options", {}).get("id"))
+        text = data.form.signal.vocab == BYTES and not long
+        settings = {**settings, "signal": "text" if text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
@@ -70,13 +73,6 @@ def fit(
         estimator.reading_ = plan.layout and plan.layout | how
     estimator.note_scores(estimator.task_)
     return estimator
-
-
-def _is_text(data: StoredDataset) -> bool:
-    """Return whether symbols are bytes; of a long table, as many events as there are bytes are not text."""
-    signal = data.form.signal
-    is_long = bool(data.meta["about"].get("options", {}).get("id"))
-    return isinstance(signal, Tokens) and signal.vocab == BYTES and not is_long
 
 
 def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
