@@ -133,7 +133,7 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         )
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-    table = open_table(path, layout["encoding"], layout.get("header", True))
+    table = open_table(path, layout["encoding"], layout["header"])
     plan = _long(table, layout, estimator.alphabet_) if layout["form"] == "long" else _table(table, layout)
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
@@ -167,7 +167,7 @@ def _table(table: Table, layout: Json) -> ImportPlan:
     sequence = layout["sequence"]
     for column in sequence:
         check_column(column, table.columns)
-    how = TableLayout(layout["form"], sequence, layout["kind"], layout.get("decimal", "."))
+    how = TableLayout(layout["form"], sequence, layout["kind"], layout["decimal"])
     first = next(table.batches(sequence), None)
     if first is not None and how.form == "wide":
         sign = decimal_sign(first.columns, table.separator)
