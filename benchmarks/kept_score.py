@@ -12,6 +12,7 @@ Writes the table of docs/estimators.md.
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import SequenceSpec
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
@@ -80,10 +82,12 @@ def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Candi
     return found, found[0].answers[0], read.examples(data.form.signal, np.full(TEST, -1, dtype=np.int64))
 
 
+@dataclass(frozen=True)
 class Ignorant:
     """A network that gives every class the same probability."""
 
-    output = "softmax"
+    form: SequenceSpec
+    output = "classes"
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return (n, 2)."""
@@ -100,7 +104,9 @@ def measured(kind: str, signal: str, n: int, seed: int) -> Row:
         truth = 0.5 if signal == "none" else model.score(X[n:], y[n:])
         return [best["score"], best["low"], best["high"], kept.value, kept.low, kept.high, truth]
     found, actual, test = simple_methods(X, y, n, seed)
-    network = leaderboard.Candidate("network", Ignorant(), (actual, np.full((n, 2), 0.5)), 0.0, 0)
+    network = leaderboard.Candidate(
+        "network", Ignorant(found[0].model.form), (actual, np.full((n, 2), 0.5)), 0.0, 0
+    )
     verdict = leaderboard.judge(network, found, None, 5)
     truth = 0.5 if signal == "none" else accuracy(y[n:], verdict.kept.model.probabilities(test))["score"]
     before = bootstrap(accuracy, verdict.kept.answers)["score"]

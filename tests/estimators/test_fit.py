@@ -556,7 +556,7 @@ def test_a_simple_method_that_takes_too_long_is_given_up(kept):
     data = kept._to_dataset(WORDS)
     labelled = replace(data, targets=torch.from_numpy(np.unique(GENUS, return_inverse=True)[1]))
     folds = [(labelled.take(torch.arange(100)), labelled.take(torch.arange(100, 240)))]
-    quality = partial(leaderboard.quality, "softmax")
+    quality = partial(leaderboard.quality, "classes")
     methods = SimpleMethods(kept.predictor_.form, folds, labelled, leaderboard.answers, quality)
     now = time.monotonic()
     assert methods.candidates(labelled, now + 60, now + 60)

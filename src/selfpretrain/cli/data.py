@@ -90,7 +90,8 @@ def import_data(
     options = ImportOptions(**dataclasses.asdict(flags))
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
-    plan = importer.plan_import(origin, options)
+    with show_progress(quiet):
+        plan = importer.plan_import(origin, options)
     if not quiet or dry_run:
         _show_import(f"{origin}, as {name}", plan.facts(), plan.notes)
     if dry_run:

@@ -59,7 +59,10 @@ def fit(
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
-        settings = {**settings, "signal": "text" if _is_text(data) else "tokens"}
+        # Of a long table, as many events as there are bytes are not text.
+        long = bool(data.meta["about"].get("options", {}).get("id"))
+        text = data.form.signal.vocab == BYTES and not long
+        settings = {**settings, "signal": "text" if text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
@@ -70,13 +73,6 @@ def fit(
         estimator.reading_ = plan.layout and plan.layout | how
     estimator.note_scores(estimator.task_)
     return estimator
-
-
-def _is_text(data: StoredDataset) -> bool:
-    """Return whether symbols are bytes; of a long table, as many events as there are bytes are not text."""
-    signal = data.form.signal
-    is_long = bool(data.meta["about"].get("options", {}).get("id"))
-    return isinstance(signal, Tokens) and signal.vocab == BYTES and not is_long
 
 
 def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
@@ -137,7 +133,7 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         )
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-    table = open_table(path, layout["encoding"], layout.get("header", True))
+    table = open_table(path, layout["encoding"], layout["header"])
     plan = _long(table, layout, estimator.alphabet_) if layout["form"] == "long" else _table(table, layout)
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
@@ -171,7 +167,7 @@ def _table(table: Table, layout: Json) -> ImportPlan:
     sequence = layout["sequence"]
     for column in sequence:
         check_column(column, table.columns)
-    how = TableLayout(layout["form"], sequence, layout["kind"], layout.get("decimal", "."))
+    how = TableLayout(layout["form"], sequence, layout["kind"], layout["decimal"])
     first = next(table.batches(sequence), None)
     if first is not None and how.form == "wide":
         sign = decimal_sign(first.columns, table.separator)

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from ..data.containers import is_missing, plain_labels
-from ..data.dataset import SequenceDataset
+from ..data.dataset import SequenceDataset, concatenated
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
 from ..data.sequences import Sequences
@@ -126,8 +126,8 @@ def in_alphabet(
         return data, None
     alphabet = Alphabet.of(kind, signs)
     assert alphabet is not None  # only values have none
-    flat = np.concatenate([whole.sequence(row) for row in range(len(whole))])
-    found = Sequences(kind, flat, lengths, np.arange(len(lengths)), {})
+    flat = concatenated(whole)
+    found = Sequences(kind, flat, lengths, np.arange(len(lengths)))
     found = alphabet.with_signs(alphabet.shifted(found))
     alphabet = alphabet.fit(found.take(data.split == SPLITS.index("train")))
     examples = alphabet.with_unknown(found).dataset(whole.targets.numpy())

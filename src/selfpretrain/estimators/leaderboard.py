@@ -350,12 +350,8 @@ def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: i
         output = each.model.output
         tally = _tally(output, each.answers, _units(groups))
         of_metric = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
-        row = {
-            "name": each.name,
-            "metric": each.model.form.target.metric.replace("r2", "R2"),
-            "score": of_metric.value,
-        }
-        row |= {"low": of_metric.low, "high": of_metric.high}
+        row: Json = {"name": each.name, "metric": each.model.form.target.metric.replace("r2", "R2")}
+        row |= {"score": of_metric.value, "low": of_metric.low, "high": of_metric.high}
         found.append(row | {"seconds": round(each.seconds, 1), "parameters": each.parameters})
     return found
 

@@ -70,8 +70,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class (n,) of every sequence."""
@@ -161,8 +160,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class on its own, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return indicators (n, K): 1 where the probability is above 0.5, else 0."""
@@ -251,8 +249,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Return class probabilities (length, K) of every sequence, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """Return the most probable class of every position (length,), for every sequence."""

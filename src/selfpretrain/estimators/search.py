@@ -112,10 +112,7 @@ class Search:
                 self._first_round(trial)
         trials = [trial for trial in trials if trial.done] or trials
         trials += self._with_poolings(trials, poolings)
-        # The best, and the best of another objective, if there is one.
-        best, *others = sorted(trials, key=lambda trial: -trial.score)
-        others.sort(key=lambda trial: trial.settings["objective"] == best.settings["objective"])
-        finalists = [best, *others][:FINALISTS]
+        finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
             missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)
             if number == 0 or self._seconds_left() > missing * trial.fold_seconds:
@@ -363,6 +360,13 @@ def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:
     """Return a trial of the same settings with another pooling, which has not been trained."""
     recipe = replace(trial.recipe, model=replace(trial.recipe.model, pooling=pooling))
     return _Trial(trial.settings, recipe)
+
+
+def _finalists(trials: list[_Trial]) -> list[_Trial]:
+    """Return the trials of the second round: the best, and the best of another objective, if there is one."""
+    best, *others = sorted(trials, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: trial.settings["objective"] == best.settings["objective"])
+    return [best, *others][:FINALISTS]
 
 
 def trainings(trials: int, folds: int) -> float:

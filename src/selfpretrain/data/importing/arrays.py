@@ -29,7 +29,7 @@ from ..containers import is_missing, plain_labels, rows_of
 from ..sequences import Sequences, many_channels, positions
 from ..splits import SPLIT_NAMES
 from . import Kind
-from .columns import labels_of_table
+from .cells import labels_of_table
 from .options import ImportOptions
 from .plan import ImportPlan, at_position
 from .source import check_memory, check_unpacked, lists_of, notes_on, readable, words

@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import report_progress
-from ..sequences import Sequences, positions
-from .columns import Signal, Where, facts_of, is_text, label_words, matching, read_numbers, with_label
+from ..sequences import SequenceKind, Sequences, positions
+from .cells import Where, is_text, label_words, read_numbers
+from .columns import facts_of, matching, with_label
 from .numerals import Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
@@ -185,13 +186,13 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
 
 def _flat(
     cells: dict[str, pa.Array], where: Where, options: ImportOptions, events: list[str] | None, decimal: Sign
-) -> tuple[np.ndarray, Signal, list[str]]:
+) -> tuple[np.ndarray, SequenceKind, list[str]]:
     """Return values of all channels, or numbers of named events; with their kind and the names of events.
 
     Args:
         cells: (T,) by column.
         where: returns how messages name the row of the table that a cell is from.
-        events: see ``long_source``.
+        events: see ``read_long``.
     """
     column, only = next(iter(cells.items()))
     may_be_words = is_text(only.type) and not has_commas(only)

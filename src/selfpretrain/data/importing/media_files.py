@@ -49,26 +49,8 @@ def read_media(
         DataError: if there is no label, the names of folders divide only some of the files, or a file cannot
             be read.
     """
-    notes = []
-    if not files:
-        files = media_in(folder)
-        read = set(files)
-        others = [file for file in visible_files(folder) if file not in read]
-        unread = [file.relative_to(folder).as_posix() for file in others]
-        notes = [f"not read: {join_names(unread, 3)}"] if unread else []
-    names = [file.relative_to(folder).as_posix() for file in files]
-    named = listed or {
-        role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
-    }
-    roles, classes = folder_roles(names, named.get("label"))
-    if "split" not in named and any(splits := divide(names, roles)):
-        named["split"] = list(splits)
-    elif "split" not in named and len({role_of(name) for name in names} - {""}) > 1:
-        notes.append("names of some files hold words such as train or test; --split PATTERN takes them")
-    if "label" not in named:
-        named["label"] = classes
-    if listed is None:
-        _check_found(names, roles, named, options)
+    files = files or media_in(folder)
+    named, facts, notes = _described(folder, files, options, listed)
     texts = files[0].suffix.lower() in TEXTS
     channels, wanted = 0, ""  # 0: files may differ in them
     if not texts and options.features == "raw":
@@ -95,16 +77,46 @@ def read_media(
         role: words(pa.array([found[row] for row in plan.sequences.rows], pa.large_string()), changed)
         for role, found in named.items()
     }
-    facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
-    labels = {label for label, role in zip(named["label"], roles, strict=True) if role not in UNLABELLED}
-    facts["labels"] = join_names(sorted(label or "" for label in labels), 40)
-    facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
-    facts |= {"split": options.split or "by name" if "split" in named else "made"}
     notes += notes_on(changed)
     notes += [f"{len(wrong):,} files cannot be read and are left out"] * bool(wrong)
     found = replace(plan.sequences, columns=columns)
     options = replace(options, label="label", group="", split="")
     return replace(plan, sequences=found, options=options, found=facts, notes=notes)
+
+
+def _described(
+    folder: Path,
+    files: list[Path],
+    options: ImportOptions,
+    listed: dict[str, list[str | None]] | None,
+) -> tuple[dict[str, list[str | None]], dict[str, str], list[str]]:
+    """Return labels, groups and splits of files; what was found; and notes for the user."""
+    notes = []
+    if listed is None:
+        read = set(files)
+        others = [file for file in visible_files(folder) if file not in read]
+        unread = [file.relative_to(folder).as_posix() for file in others]
+        notes = [f"not read: {join_names(unread, 3)}"] if unread else []
+    names = [file.relative_to(folder).as_posix() for file in files]
+    named = listed or {
+        role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
+    }
+    roles, classes = folder_roles(names, named.get("label"))
+    if "split" not in named and any(splits := divide(names, roles)):
+        named["split"] = list(splits)
+    elif "split" not in named and len({role_of(name) for name in names} - {""}) > 1:
+        notes.append("names of some files hold words such as train or test; --split PATTERN takes them")
+    if "label" not in named:
+        named["label"] = classes
+    if listed is None:
+        _check_found(names, roles, named, options)
+    kind = "texts" if files[0].suffix.lower() in TEXTS else "recordings"
+    facts = {"files": f"{len(files):,} {kind} in {folder.name}"}
+    labels = {label for label, role in zip(named["label"], roles, strict=True) if role not in UNLABELLED}
+    facts["labels"] = join_names(sorted(label or "" for label in labels), 40)
+    facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
+    facts |= {"split": options.split or "by name" if "split" in named else "made"}
+    return named, facts, notes
 
 
 def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
