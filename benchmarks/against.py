@@ -97,9 +97,12 @@ def seconds(process: Process, mixer: str, length: int) -> float:
 
 
 def least(sides: list[Process], mixer: str, length: int, rounds: int) -> tuple[float, ...]:
-    """The least time of a step on each side, in turns."""
-    taken = [[seconds(side, mixer, length) for side in sides] for _ in range(rounds)]
-    return tuple(map(min, zip(*taken, strict=True)))
+    """The least time of a step on each side, in turns, of which each begins every other."""
+    taken: dict[int, list[float]] = {side: [] for side in range(len(sides))}
+    for turn in range(rounds):
+        for side in sorted(taken, reverse=turn % 2 == 1):
+            taken[side].append(seconds(sides[side], mixer, length))
+    return tuple(min(times) for times in taken.values())
 
 
 def measured(

@@ -243,6 +243,7 @@ ANSWERS = {
     **{"get_device_name": "emulated GPU", "is_bf16_supported": True, "get_device_capability": (9, 0)},
     **{"max_memory_allocated": 10 << 20, "memory_allocated": 1 << 20, "mem_get_info": (FREE, 2 * FREE)},
     **{"get_rng_state": _random, "set_rng_state": None, "manual_seed": None, "manual_seed_all": None},
+    **{"max_memory_reserved": 12 << 20, "set_sync_debug_mode": None},
     **{"synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "set_device": None},
     "_lazy_init": None,
 }
