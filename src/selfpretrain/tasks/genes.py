@@ -80,6 +80,11 @@ class Genes(Prepared):
     )
     places = (f"augustus-doc/{PACKAGE}", PACKAGE, f"augustus-doc/{TUTORIAL}", f"/{TUTORIAL}")
     denoising = "masked"
+    small = (  # not tuned: an epoch and a half of the chromosome
+        "pretrain.budget.steps=1000",
+        "finetune.budget.steps=400",
+        "scratch.budget.steps=400",
+    )
 
     target: Target = "coding"  # frames: also codon positions, introns, and what is between genes
     window: Annotated[int, Field(ge=16, le=32_768)] = 2_048  # bases of a sequence at most
@@ -125,16 +130,10 @@ class Genes(Prepared):
         """Write the windows of all loci, and those of the chromosome between them."""
         loci, chromosome = make_synthetic() if self.made_up else read_files(require_files(self, *self.places))
         places, outside = locate(loci, chromosome)
-        random = np.random.RandomState(self.split_seed)
-        lengths = np.array([len(locus.bases) for locus in loci])
-        split = divide(places, lengths, SYNTHETIC_STRETCH if self.made_up else STRETCH, self.split_seed)
-        # Training loci come first, in random order: the group of a window is the rank of its locus.
-        order = np.lexsort((random.permutation(len(loci)), split))
-        turned = random.rand(len(loci)) < 0.5
+        size = SYNTHETIC_STRETCH if self.made_up else STRETCH
         out.symbols = tuple(BASES)
-        for rank, number in enumerate(order.tolist()):
-            locus = loci[number].turned() if turned[number] else loci[number]
-            self._write_locus(out, locus, int(split[number]), rank)
+        for group, (locus, split) in enumerate(arrange(loci, places, size, self.split_seed)):
+            self._write_locus(out, locus, split, group)
         self._write_unlabelled(out, chromosome, outside, len(loci))
         return self._form()
 
@@ -176,6 +175,20 @@ def window_starts(length: int, window: int, step: int) -> Int[np.ndarray, "windo
     """Return the first bases of evenly spaced windows over a locus, ``step`` apart at most."""
     room = max(length - window, 0)
     return np.linspace(0, room, 1 + -(-room // step)).astype(np.int64)
+
+
+def arrange(loci: list[Locus], places: Int[np.ndarray, "n"], size: int, seed: int) -> list[tuple[Locus, int]]:
+    """Return loci on random strands with their splits: those of training first, in random order.
+
+    Args:
+        places: where they begin on the chromosome.
+        size: bases of the stretches that stay in one split.
+    """
+    random = np.random.RandomState(seed)
+    split = divide(places, np.array([len(locus.bases) for locus in loci]), size, seed)
+    order = np.lexsort((random.permutation(len(loci)), split))
+    turned = random.rand(len(loci)) < 0.5
+    return [(loci[i].turned() if turned[i] else loci[i], int(split[i])) for i in order.tolist()]
 
 
 def divide(
