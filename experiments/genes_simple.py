@@ -44,8 +44,11 @@ BUDGETS = (20, 100, 1_000)
 """Labelled loci; of the last number, as many as there are."""
 EVERY = 7
 """Of the training bases, which neighbours resemble, every seventh is used."""
+AUGUSTUS = ("augustus", "--species=fly", "--strand=both", "--UTR=off")
 LONGEST = 20_000
 HELD = 150
+Parts = tuple[list[Locus], list[Locus]]
+"""Training and test loci."""
 
 
 def hexamers(bases: np.ndarray) -> np.ndarray:
@@ -111,23 +114,22 @@ def augustus(test: Sequence[Locus]) -> np.ndarray:
         file = Path(folder) / "loci.fa"
         records = (f">{i}\n{''.join(BASES[b] for b in x.bases)}\n" for i, x in enumerate(test))
         file.write_text("".join(records))
-        words = ["augustus", "--species=fly", "--strand=both", "--UTR=off", str(file)]
-        lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+        done = subprocess.run([*AUGUSTUS, str(file)], check=True, capture_output=True, text=True)
     found = [np.zeros(len(locus.bases), dtype=np.int8) for locus in test]
-    for line in lines:
+    for line in done.stdout.splitlines():
         columns = line.split("\t")
         if len(columns) > 4 and columns[2] == "CDS":
             found[int(columns[0])][int(columns[3]) - 1 : int(columns[4])] = 1
     return np.concatenate(found)
 
 
-def task_protocol(loci: list[Locus], places: np.ndarray) -> tuple[list[Locus], list[Locus]]:
+def task_protocol(loci: list[Locus], places: np.ndarray) -> Parts:
     """Return training and test loci of the task, with its strands and its order."""
     arranged = arrange(loci, places, STRETCH, Genes().split_seed)
     return [x for x, split in arranged if split == 0], [x for x, split in arranged if split == 2]
 
 
-def random_protocol(loci: list[Locus]) -> tuple[list[Locus], list[Locus]]:
+def random_protocol(loci: list[Locus]) -> Parts:
     """Return shorter loci in random order on random strands; the test ones are among ``HELD`` of all."""
     random = np.random.RandomState(0)
     turned = [x.turned() if random.rand() < 0.5 else x for x in loci]
@@ -137,6 +139,19 @@ def random_protocol(loci: list[Locus]) -> tuple[list[Locus], list[Locus]]:
     return train, test
 
 
+def measured(protocols: dict[str, Parts]) -> Iterator[tuple[str, int, str, np.ndarray, float, str]]:
+    """Yield protocol, labelled loci, method, predictions, seconds and command of every line of the table."""
+    for protocol, (train, test) in protocols.items():
+        for budget in BUDGETS:
+            for line in hexamer_scores(train[:budget], test):
+                yield protocol, min(budget, len(train)), *line, "python experiments/genes_simple.py"
+    if shutil.which("augustus"):
+        begin = time.monotonic()
+        predicted = augustus(protocols["task"][1])
+        seconds = time.monotonic() - begin
+        yield "task", 0, "AUGUSTUS, species fly", predicted, seconds, " ".join(AUGUSTUS)
+
+
 def main() -> None:
     """Measure every line and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -144,28 +159,16 @@ def main() -> None:
     output = parser.parse_args().output
     loci, chromosome = read_files(require_files(Genes(), *Genes.places))
     places, _ = locate(loci, chromosome)
-    rows = []
-    for protocol, (train, test) in (
-        ("task", task_protocol(loci, places)),
-        ("random", random_protocol(loci)),
-    ):
+    protocols = {"task": task_protocol(loci, places), "random": random_protocol(loci)}
+    rows: list[tuple[object, ...]] = [FIELDS]
+    for protocol, budget, name, predicted, seconds, command in measured(protocols):
+        test = protocols[protocol][1]
         y = np.concatenate([locus.labels("coding") for locus in test])
-        lines = [
-            (min(budget, len(train)), *line)
-            for budget in BUDGETS
-            for line in hexamer_scores(train[:budget], test)
-        ]
-        commands = {name: "python experiments/genes_simple.py" for name in MODELS}
-        if shutil.which("augustus"):
-            begin = time.monotonic()
-            lines.append((0, "AUGUSTUS, species fly", augustus(test), time.monotonic() - begin))
-        for budget, name, predicted, seconds in lines:
-            command = commands.get(name, "augustus --species=fly --strand=both --UTR=off")
-            scores = f"{accuracy_score(y, predicted):.4f}", f"{matthews_corrcoef(y, predicted):.4f}"
-            rows.append((protocol, budget, name, *scores, len(test), len(y), round(seconds), command))
-            print(*rows[-1], sep="\t", flush=True)
-    with output.open("w", newline="") as file:
-        csv.writer(file, delimiter="\t", lineterminator="\n").writerows([FIELDS, *rows])
+        scores = f"{accuracy_score(y, predicted):.4f}", f"{matthews_corrcoef(y, predicted):.4f}"
+        rows.append((protocol, budget, name, *scores, len(test), len(y), round(seconds), command))
+        print(*rows[-1], sep="\t", flush=True)
+        with output.open("w", newline="") as file:
+            csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
 
 
 if __name__ == "__main__":

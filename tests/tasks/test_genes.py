@@ -222,7 +222,10 @@ def test_copies_of_a_locus_are_left_out_and_a_foreign_one_is_refused():
     places, _ = locate([loci[0], replace(loci[0], name="again")], doubled)
     assert places.tolist() == [int(places[0]), len(chromosome)]
     with pytest.raises(DataError, match="locus-0 is not on the chromosome"):
-        locate(loci[:1], chromosome[:100])
+        locate(loci[:1], chromosome[300:])
+    short = Locus("short", chromosome[:12], np.array([[0, 3]]), False)
+    with pytest.raises(DataError, match="short has fewer than 16 bases"):
+        locate([short], chromosome)
 
 
 def test_loci_are_divided_in_whole_stretches_and_those_that_overlap_stay_together():

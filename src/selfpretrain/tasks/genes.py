@@ -26,7 +26,6 @@ from ..data.spec import PositionClasses, SequenceSpec, Split, Tokens
 from ..data.splits import min_groups, split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError, SpecError
-from ..system.events import report_progress
 from .base import Card, DatasetStub, with_stub
 from .common.augmentations import ReverseComplement
 from .common.genbank import (
@@ -49,6 +48,8 @@ STRETCH = 250_000
 """Bases of the stretches of the chromosome that stay in one split."""
 SYNTHETIC_STRETCH = 600
 """The same of the synthetic chromosome."""
+RUN = 16
+"""Bases by which loci are looked for on the chromosome."""
 UNKNOWN = -1
 """Label of bases that are not scored."""
 
@@ -216,14 +217,11 @@ def locate(loci: list[Locus], chromosome: np.ndarray) -> tuple[Int[np.ndarray, "
     Raises:
         DataError: if a locus is not on the chromosome.
     """
-    text = chromosome.tobytes()
     outside = chromosome != BASES.index("n")
     places = np.zeros(len(loci), dtype=np.int64)
     last = -1
-    for i, locus in enumerate(loci):
-        report_progress("loci", i, len(loci))
-        copies = find_all(text, locus.bases.tobytes())
-        if not copies:
+    for i, (locus, copies) in enumerate(zip(loci, find_copies(loci, chromosome), strict=True)):
+        if not len(copies):
             raise DataError(f"{locus.name} is not on the chromosome; get both files from one package")
         last = places[i] = next((start for start in copies if start > last), copies[0])
         for start in copies:
@@ -231,12 +229,35 @@ def locate(loci: list[Locus], chromosome: np.ndarray) -> tuple[Int[np.ndarray, "
     return places, outside
 
 
-def find_all(text: bytes, part: bytes) -> list[int]:
-    """Return all places where a part begins in a text."""
-    found = [text.find(part)]
-    while found[-1] >= 0:
-        found.append(text.find(part, found[-1] + 1))
-    return found[:-1]
+def find_copies(loci: list[Locus], chromosome: np.ndarray) -> list[list[int]]:
+    """Return all places of every locus on the chromosome, found by their first 16 bases.
+
+    Raises:
+        DataError: if a locus is shorter.
+    """
+    if short := [locus.name for locus in loci if len(locus.bases) < RUN]:
+        raise DataError(f"{short[0]} has fewer than {RUN} bases, too few to look for; get the file again")
+    runs = _runs(chromosome)
+    first = np.array([_runs(locus.bases[:RUN])[0] for locus in loci])
+    known = np.unique(first)
+    place = np.searchsorted(known, runs).clip(max=len(known) - 1)
+    candidates = np.flatnonzero(known[place] == runs)
+    return [
+        [
+            start
+            for start in candidates[runs[candidates] == run].tolist()
+            if np.array_equal(chromosome[start : start + len(locus.bases)], locus.bases)
+        ]
+        for locus, run in zip(loci, first, strict=True)
+    ]
+
+
+def _runs(bases: np.ndarray) -> np.ndarray:
+    """Return (T - 15,) the 16 bases from every base on as one number, three bits each."""
+    runs = bases.astype(np.uint64)
+    for width in (1, 2, 4, 8):  # runs of twice as many bases
+        runs = (runs[:-width] << np.uint64(3 * width)) | runs[width:]
+    return runs
 
 
 def read_files(path: Path) -> tuple[list[Locus], np.ndarray]:
