@@ -44,7 +44,11 @@ BUDGETS = (20, 100, 1_000)
 """Labelled loci; of the last number, as many as there are."""
 EVERY = 7
 """Of the training bases, which neighbours resemble, every seventh is used."""
-AUGUSTUS = ("augustus", "--species=fly", "--strand=both", "--UTR=off")
+AUGUSTUS = (
+    *("augustus", "--species=fly", "--strand=both", "--UTR=off"),
+    "--softmasking=0",  # or small letters would be taken for repeats, in which there are no genes
+    "--stopCodonExcludedFromCDS=true",  # as in the loci
+)
 LONGEST = 20_000
 HELD = 150
 Parts = tuple[list[Locus], list[Locus]]
@@ -139,13 +143,15 @@ def random_protocol(loci: list[Locus]) -> Parts:
     return train, test
 
 
-def measured(protocols: dict[str, Parts]) -> Iterator[tuple[str, int, str, np.ndarray, float, str]]:
+def measured(
+    protocols: dict[str, Parts], only: str | None
+) -> Iterator[tuple[str, int, str, np.ndarray, float, str]]:
     """Yield protocol, labelled loci, method, predictions, seconds and command of every line of the table."""
-    for protocol, (train, test) in protocols.items():
+    for protocol, (train, test) in protocols.items() if only != "augustus" else ():
         for budget in BUDGETS:
             for line in hexamer_scores(train[:budget], test):
                 yield protocol, min(budget, len(train)), *line, "python experiments/genes_simple.py"
-    if shutil.which("augustus"):
+    if only != "hexamers" and shutil.which("augustus"):
         begin = time.monotonic()
         predicted = augustus(protocols["task"][1])
         seconds = time.monotonic() - begin
@@ -156,12 +162,18 @@ def main() -> None:
     """Measure every line and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=RESULTS)
-    output = parser.parse_args().output
+    parser.add_argument("--only", choices=("hexamers", "augustus"), help="measure these, keep other lines")
+    options = parser.parse_args()
+    output = options.output
     loci, chromosome = read_files(require_files(Genes(), *Genes.places))
     places, _ = locate(loci, chromosome)
     protocols = {"task": task_protocol(loci, places), "random": random_protocol(loci)}
-    rows: list[tuple[object, ...]] = [FIELDS]
-    for protocol, budget, name, predicted, seconds, command in measured(protocols):
+    rows: list[Sequence[object]] = [FIELDS]
+    if options.only:
+        with output.open(newline="") as file:
+            kept = [row for row in csv.reader(file, delimiter="\t") if options.only not in row[2].lower()]
+        rows = list[Sequence[object]](kept)
+    for protocol, budget, name, predicted, seconds, command in measured(protocols, options.only):
         test = protocols[protocol][1]
         y = np.concatenate([locus.labels("coding") for locus in test])
         scores = f"{accuracy_score(y, predicted):.4f}", f"{matthews_corrcoef(y, predicted):.4f}"
