@@ -74,7 +74,7 @@ class Batch:
 
 
 class Augmentation(abc.ABC):
-    """A random change of training batches. Lengths, padding and targets stay as they are."""
+    """A random change of training batches. Lengths, padding and targets stay; those of positions may move."""
 
     reads_inputs: ClassVar[bool] = False  # whether it computes with inputs in main memory
 

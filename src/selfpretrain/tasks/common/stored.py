@@ -100,14 +100,16 @@ class Prepared(StoredTask):
 
     def data(self) -> StoredDataset | DatasetStub:
         """Return the prepared set, written first if it does not exist; the stub of a stubbed task."""
-        return self.stub or _load_or_write(dataclasses.replace(self, labels=None), str(self.folder))
+        return self.stub or _load_or_write(self.with_all_labels(), str(self.folder))
+
+    def with_all_labels(self) -> "Prepared":
+        """Return the task without a label budget: its examples are those that are stored."""
+        return dataclasses.replace(self, labels=None)
 
     @property
     def folder(self) -> Path:
         """Folder of the prepared set, which may not exist yet."""
-        key = json.dumps(
-            [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
-        )
+        key = json.dumps([dataclasses.asdict(self.with_all_labels()), self.edition], default=str)
         name = f"{name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
 
