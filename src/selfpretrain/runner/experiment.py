@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from typing import Literal
 
 from ..errors import SpecError, nearest
-from ..registry import name_of
+from ..registry import file_name_of, name_of
 from ..report.sequential import Looks
 from ..system.files import Json
 from ..tasks.base import Task
@@ -98,7 +98,7 @@ class Experiment:
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
         if self.looks:
             prints += f"\n{self.looks}"
-        tasks = dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells)
+        tasks = dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells)
         return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     @property

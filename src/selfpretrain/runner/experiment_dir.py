@@ -15,7 +15,7 @@ from .. import __version__
 from ..config import to_dict
 from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
 from ..errors import StoreError
-from ..registry import first_line, name_of
+from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
 from ..report.integrity import RUN_AGAIN, read_log
@@ -360,7 +360,7 @@ def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
 
 def _cache_name(task: Task) -> str:
     digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
-    return f"{name_of(task)}-{digest[:10]}.json"
+    return f"{file_name_of(task)}-{digest[:10]}.json"
 
 
 def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:
