@@ -1,4 +1,4 @@
-"""Which class is a time series of: a set of the UCR archive, e.g. ``--task ucr:FordA``.
+"""Which class is a time series of? A set of the UCR archive, named after a colon: ucr:FordA.
 
 The archive's own division into training and test; validation is cut from training. Series are as the archive
 delivers them, most of them z-normalised one by one. Missing values (NaN) at the end of a series are padding;
