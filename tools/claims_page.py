@@ -132,7 +132,7 @@ def together(said: list[Finding]) -> str:
 def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
     """What the comparisons of a line say, task by task and row by row."""
     for task in analysis.tasks:
-        if not fnmatch(task.task.record.task.name, line["task"]):
+        if not fnmatch(task.task.card.name, line["task"]):
             continue
         if line["relation"] in ("rises", "falls"):
             yield from _trend(line, task)

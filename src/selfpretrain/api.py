@@ -11,28 +11,25 @@ from .config import amended, to_dict
 from .errors import SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
-from .report.results import ExperimentResults
+from .report.results import ExperimentResults, read_plan
 from .report.sequential import Looks, parse_seeds
 from .runner.experiment import Experiment
-from .runner.experiment_dir import ExperimentFolder
+from .runner.experiment_dir import STUDY, ExperimentFolder
 from .runner.looks import expected_seeds, reached
 from .runner.plan import Forecast, Plan, forecast
 from .runner.run import StageQueue, begin, detach, finish
-from .runner.run_dir import RunDir
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
 from .studies.base import SHIPPED, Scale, Study
 from .studies.compare import Comparison, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
+from .system import distributed
 from .system.events import Event, emit, format_duration
-from .system.files import FORMAT
 from .tasks.base import Task
 from .training.cost import COUNTED, Planner
 from .training.step import default_precision
 
-SHARES = "time-limits.json"
-"""File in the runs folder: the share of the full training budget, by comparison and time limit."""
 LONG = 2048
 """Length above which a forecast estimates FLOPs, since counting takes longer than a second."""
 SAFE = 0.8
@@ -53,6 +50,8 @@ class Request:
     results: Path | None = None  # folder of bundled results, read and updated; None: ours, read-only
     fresh: bool = False  # ignore bundled results and train everything
     looks: Looks | None = None  # add seeds until the verdict is decided; the study has those of the last look
+    share: float = 1.0  # of every budget, to end within a time limit
+    digest: str = ""  # of the comparison before it was shortened, which then names the folder
 
     def experiment(self, planner: Planner = COUNTED) -> Experiment:
         """Return the experiment to run, before tuning.
@@ -61,6 +60,7 @@ class Request:
             SpecError: if seeds are to be added until the verdict is decided, and this study has none.
         """
         experiment = self.study.experiment(self.scale, self.first_seed, planner)
+        experiment = replace(experiment, share=self.share, digest=self.digest)
         return self._with_looks(experiment) if self.looks else experiment
 
     def _with_looks(self, experiment: Experiment) -> Experiment:
@@ -219,6 +219,8 @@ def run_request(
         if request.tune or request.only or not folder.is_current:
             plan = planned.plan
             if request.tune:
+                if distributed.is_main():
+                    folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
             folder = begin(plan, here, request.kept)
             StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
@@ -288,33 +290,32 @@ def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> Exper
     return folder
 
 
-def fit_to_time_limit(
-    limit: float, study: Comparison, workspace: Workspace, planner: Planner, dry: bool = False
-) -> Comparison:
-    """Return the comparison, with all arms shortened by the same factor if it would exceed a time limit.
+def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, planner: Planner) -> Request:
+    """Return the request of a comparison that ends within a limit: all arms are shortened by the same factor.
 
-    The factor is measured once per runs folder and cached, so that the same command resumes the same stages.
+    The factor is measured once and kept in the experiment's folder, so that the same command resumes the same
+    stages.
 
     Args:
         limit: in seconds.
-        dry: do not write the cache.
 
     Raises:
         SpecError: if the shortened budgets are too small.
     """
-    folder = RunDir(workspace.runs)
-    key = hashlib.sha256(json.dumps([to_dict(study), limit]).encode()).hexdigest()[:10]
-    shares = folder.read_cache(SHARES)
-    if key not in shares:
+    study = request.study
+    assert isinstance(study, Comparison), "only these can be shortened"
+    content = [to_dict(study), limit, request.first_seed, str(request.looks)]
+    named = replace(request, digest=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10])
+    plan = Plan.of(named.experiment(planner))
+    folder = workspace.runs / plan.experiment.folder
+    if (folder / STUDY).is_file():
+        share = read_plan(folder).share
+    else:
         empty = replace(workspace, runs=workspace.runs / "none")
-        plan = Plan.of(study.experiment("small", planner=planner))
         seconds = forecast(plan, empty, timed=True, planner=planner).seconds
-        shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(seconds, 1e-3))}
-        if not dry:
-            RunDir.make(workspace.runs).write(SHARES, shares)
-    share = shares[key]
+        share = min(1.0, SAFE * limit / max(seconds, 1e-3))
     why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
-    return study if share == 1 else study.scale_budget(share, why)
+    return replace(named, study=study if share == 1 else study.scale_budget(share, why), share=share)
 
 
 def _usual_workspace() -> Workspace:

@@ -22,6 +22,7 @@ from selfpretrain import (
 from selfpretrain.data.spec import Reals
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search, training
+from selfpretrain.estimators.budgets import data_arms
 from selfpretrain.estimators.in_memory import InMemoryTask, labelled_only, with_test_split
 from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
@@ -40,7 +41,6 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
 from selfpretrain.tasks.procedural import Procedural
 from selfpretrain.tasks.simple.models import LinearModel

@@ -252,3 +252,4 @@ for _name, _answer in ANSWERS.items():
 torch.Tensor.pin_memory = lambda self, *_: self
 torch.Tensor.is_pinned = lambda self, *_: False
 torch.__future__.set_overwrite_module_params_on_conversion(True)
+torch.utils._foreach_utils._foreach_supported_types.append(EmulatedTensor)  # lists are one kernel, as on CUDA

@@ -145,8 +145,7 @@ def test_seeds_are_due_until_the_verdict_is_decided():
 
 def by_chance(found, chance=0.5):
     """The task with this score of guessing."""
-    record = replace(found.record, task=replace(found.record.task, chance=chance))
-    return replace(found, record=record)
+    return replace(found, card=replace(found.card, chance=chance))
 
 
 def test_equal_scores_at_chance_or_without_any_spread_decide_nothing():

@@ -80,7 +80,8 @@ def test_what_is_decided_gets_no_further_seeds(done):
     stages = list((results.folder.parent / "stages").glob("*/result.json"))
     assert len(stages) == (2 + 4) * 4
     assert [(event.name, event.done, event.total) for event in heard] == [("s4d", 2, 4), ("s4d", 3, 4)]
-    assert json.loads((results.folder / "study.json").read_text())["looks"] == {"first": 2, "last": 4}
+    (task,) = json.loads((results.folder / "study.json").read_text())["tasks"]
+    assert task["looks"] == {"first": 2, "last": 4}
     page = (results.folder / "report.md").read_text()
     gains = re.findall(r"^\| (\w+) +\| SPT . scratch \(matched\) +\| \w+ +\| +(\d) \|", page, re.MULTILINE)
     assert dict(gains) == {"linear": "2", "s4d": "4"}

@@ -78,10 +78,9 @@ def compare(
             tasks, _names(mixers), objective, most, chosen_scale, changed, planner, _names(arms)
         )
         study = study.match_size(match, planner)
-    if time_limit:
-        seconds = flags.seconds_of(time_limit)
-        study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
     request = api.Request(study, chosen_scale, first_seed, tune=tune, looks=looks)
+    if time_limit:
+        request = api.fit_to_time_limit(request, flags.seconds_of(time_limit), workspace, forecaster)
     outcome: Outcome
     if run.detach:
         api.check_detached(request)

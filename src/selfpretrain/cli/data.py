@@ -92,7 +92,7 @@ def import_data(
     importer.check_name(name)
     plan = importer.plan_import(origin, options)
     if not quiet or dry_run:
-        _show_import(f"{origin}, as {name}", plan.facts(), plan.source.hints)
+        _show_import(f"{origin}, as {name}", plan.facts(), plan.notes)
     if dry_run:
         return
     _agree(name, name in imported_datasets(), yes)

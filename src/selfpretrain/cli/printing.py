@@ -39,7 +39,7 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 def measured(results: "ExperimentResults") -> dict[str, Any]:
     """Return results as JSON values; kept separate as the import of forecasts takes a second."""
     content: dict[str, Any] = {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
-    if results.record.looks:
+    if results.looks:
         from ..report.analysis import looks_of
 
         content["looks"] = looks_of(results)

@@ -106,7 +106,7 @@ def _save_tensors(place: RunDir, name: str, tensors: Mapping[str, torch.Tensor])
 def _file(name: str, digest: str) -> str:
     """Return the name of the file of weights with some digest, e.g. "weights-1a2b3c4d5e6f.safetensors"."""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ValueError(f"{digest!r} is no digest")
+        raise ValueError(f"{digest!r} is not a digest")
     stem, _, kind = name.partition(".")
     return f"{stem}-{digest[:12]}.{kind}"
 
@@ -151,7 +151,7 @@ def _content(estimator: TaskFitting) -> Json:
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
     if weights and not isinstance(weights, str):
-        settings["class_weight"] = None  # its labels may be no keys of JSON; the objective holds the numbers
+        settings["class_weight"] = None  # its labels may not be keys of JSON; the objective holds the numbers
     return {
         "format": FORMAT,
         "kind": type(estimator).__name__,

@@ -1,8 +1,9 @@
 """The base class of token mixers, the context in which they are built, and layers of other code."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from ..registry import name_of
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
 State = tuple[Tensor, ...]
 """State of a recurrence: tensors with B rows, of constant size."""
+Layers = Sequence[Any]
+"""Layers of several blocks of a network: all of one class, with the same settings."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,19 @@ class Mixer(abc.ABC):
     def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return initial token embeddings, given the text of the symbols, or None for random ones."""
         return None
+
+
+class KernelLayer(nn.Module, abc.ABC):
+    """A layer around a kernel made of its weights alone, which its ``forward`` takes as a third argument.
+
+    A network on a GPU computes those of all blocks at once (``Network.joint_kernels``), with as many launches
+    as for one. Without the argument, the layer computes its own.
+    """
+
+    @staticmethod
+    @abc.abstractmethod
+    def kernels(layers: Layers, length: int) -> Sequence[Tensor]:
+        """Return the kernels of each layer, for lags below ``length``."""
 
 
 def refuse_causal(mixer: Mixer, context: LayerContext) -> None:

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from ..config import Positive, spec
 from ..shapes import PaddingMask, Vectors
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
 from .ops.state_matrices import zoh_modes
 
@@ -70,14 +70,18 @@ class MS4Convolution(Convolution):
         self.frequency = nn.Parameter(math.pi * torch.arange(pairs).float().repeat(H, 1))  # Im A
         self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        dt = self.log_dt.double().exp()[:, None] * self.B.double()
-        A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
-        modes = zoh_modes(A.flatten(0, 1)[:, None], dt.flatten())  # every state has a step of its own
+        log_decay, frequency, log_dt, scale = (
+            joined(layers, name).double() for name in ("log_decay", "frequency", "log_dt", "B")
+        )
+        A = torch.stack([-log_decay.exp(), frequency], dim=-1)
+        dt = log_dt.exp()[:, None] * scale  # every state has a step of its own
+        modes = zoh_modes(A.flatten(0, 1)[:, None], dt.flatten())
         rate, B = (torch.view_as_complex(each.view_as(A)) for each in modes)
-        C = torch.view_as_complex(self.C)
-        return modal_kernel(2 * C * B.to(C), rate, length)
+        C = torch.view_as_complex(joined(layers, "C", 1))
+        return by_layer(modal_kernel(2 * C * B.to(C), rate, length), layers)
 
 
 mixer = MS4

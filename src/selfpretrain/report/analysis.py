@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .integrity import CLOSE, Predictions
-from .manifest import Metric
 from .paper_numbers import PAPERS, PaperNumber
-from .results import ExperimentResults, TaskResults
+from .results import CellResult, ExperimentResults, Metric, TaskResults
 from .sequential import Looks
-from .stage_results import CellResult
 from .statistics import (
     CONFIDENCE,
     NO_SPREAD,
@@ -120,7 +118,7 @@ class TaskAnalysis:
     @property
     def metric(self) -> Metric:
         """Metric of the task and how to print its scores."""
-        return self.task.record.metric
+        return self.task.metric
 
     @property
     def headline(self) -> tuple[Difference, ...]:
@@ -150,9 +148,9 @@ class TaskAnalysis:
     @property
     def best_baseline(self) -> tuple[str, float]:
         """The best simple baseline, chance included, and its score; ("", -inf) if there is none."""
-        record = self.task.record
-        chance = {} if record.task.chance is None else {"chance": record.task.chance}
-        return max((chance | record.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
+        level = self.task.card.chance
+        chance = {} if level is None else {"chance": level}
+        return max((chance | self.task.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
 
     @property
     def late(self) -> dict[str, tuple[int, int]]:
@@ -205,14 +203,14 @@ class Analysis:
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
 
     @property
-    def printed(self) -> list[PaperNumber]:
+    def reported(self) -> list[PaperNumber]:
         """The paper's numbers that are shown next to ours, without duplicates."""
-        return list(dict.fromkeys(cell.printed for cell in self.results.cells if cell.printed))
+        return list(dict.fromkeys(cell.reported for cell in self.results.cells if cell.reported))
 
     @property
     def paper_tables(self) -> list[str]:
         """The paper tables that these numbers come from."""
-        return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.printed))
+        return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.reported))
 
 
 def analyse(results: ExperimentResults) -> Analysis:
@@ -238,7 +236,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
     }
     gains = tuple(
         difference(task, (row, treatment), (row, control))
-        for treatment, control in task.record.contrasts
+        for treatment, control in task.contrasts
         for row in task.rows
     )
     treatment, control = task.headline
@@ -265,7 +263,7 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     theirs = [theirs_by_seed[seed] for seed in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
-    standing = judge(mean, task.record.metric.tie, task.looks)
+    standing = judge(mean, task.metric.tie, task.looks)
     void = _void(task, ours, theirs, mean) if standing is Standing.EQUAL else ""
     return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.looks, void)
 
@@ -279,16 +277,16 @@ def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellRe
         return "every seed gives the same difference"
     guess = guess_score(task, ours[0])
     highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
-    if guess is not None and highest <= guess + task.record.metric.tie:
+    if guess is not None and highest <= guess + task.metric.tie:
         return "neither arm is above chance"
     return ""
 
 
 def guess_score(task: TaskResults, tested: CellResult) -> float | None:
     """Return the best score of one answer to all test examples, or else of random ones; None if unknown."""
-    card = task.record.task
+    card = task.card
     if card.kind == "reals":
-        return 0.0 if task.record.metric.name == "r2" else None
+        return 0.0 if task.metric.name == "r2" else None
     kept = tested.scored.predictions
     if card.kind == "classes" and kept is not None:
         return float(np.unique(kept.target, return_counts=True)[1].max() / len(kept.target))
@@ -387,13 +385,13 @@ def over_examples(
     Raises:
         StoreError: if the runs were tested on different examples.
     """
-    kind = task.record.task.kind
+    kind = task.card.kind
     a = _answers(ours)
     b = _answers(theirs)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
-        both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
+        both = " and ".join(cells[0].folders[-1] for cells in (ours, theirs))
         raise StoreError(
             f"{both} were tested on different examples and cannot be compared; delete result.json of the "
             f"older one, and run again"

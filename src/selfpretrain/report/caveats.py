@@ -90,7 +90,7 @@ def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _overlap(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    shared = {pair: n for pair, n in analysis.task.record.task.overlap.items() if n}
+    shared = {pair: n for pair, n in analysis.task.card.overlap.items() if n}
     if shared:
         found = format.listing([f"{pair} {n}" for pair, n in shared.items()])
         yield Caveat("Splits share equal sequences: ", found, ".")

@@ -101,4 +101,4 @@ def _rows(analysis: Analysis) -> list[str]:
 
 
 def _contrasts(analysis: Analysis) -> tuple[tuple[str, str], ...]:
-    return analysis.tasks[0].task.record.contrasts if analysis.tasks else ()
+    return analysis.tasks[0].task.contrasts if analysis.tasks else ()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ..errors import SpecError, nearest
 from ..registry import file_name_of, name_of
+from ..report.paper_numbers import PaperNumber
 from ..report.sequential import Looks
 from ..system.files import Json
 from ..tasks.base import Task
@@ -27,9 +28,7 @@ class Cell:
     column: str
     recipe: Recipe
     label: str = ""  # the paper's name of the task, if it is replaced by another one
-    printed: tuple[str, str, str] | None = (
-        None  # location of the paper's number: table, row and column of its CSV
-    )
+    reported: PaperNumber | None = None  # the paper's number for this cell
     fold: int = 0  # cross-validation fold; folds of a row, column and seed are pooled
     stages: tuple[str, ...] = ()  # ids of its stages, which a plan sets
 
@@ -76,9 +75,10 @@ class Experiment:
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
-    paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
     measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
+    share: float = 1.0  # of every budget, to end within a time limit
+    digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells
     looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look
 
     def __post_init__(self) -> None:
@@ -94,12 +94,14 @@ class Experiment:
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
+        tasks = "+".join(dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells))
+        if self.digest:
+            return f"{self.name}-{tasks}-{self.digest}"
         cells = self.first_look
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
         if self.looks:
             prints += f"\n{self.looks}"
-        tasks = dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells)
-        return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
+        return f"{self.name}-{tasks}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     @property
     def first_look(self) -> tuple[Cell, ...]:

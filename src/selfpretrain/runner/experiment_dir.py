@@ -19,8 +19,7 @@ from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
 from ..report.integrity import RUN_AGAIN, read_log
-from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
-from ..report.results import ExperimentResults
+from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
 from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from ..training.model import Network
@@ -40,10 +39,6 @@ TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
 Manifest = dict[Split, list[str]]
 """The short hash of every example by split: evidence of what pretraining could and could not see."""
-
-
-TaskCells = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
-"""The contrasts and the cells of one task."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +118,17 @@ class ExperimentFolder:
             if folder.is_dir():
                 with explain_errors(folder):
                     remove_leftovers(folder, ABANDONED_SECONDS)
-        self._write(self.record(tuple(notes)))
+        self.folder.write(STUDY, self.planned(tuple(notes)).to_json())
 
     def finish(self) -> None:
         """Add baseline scores and measurements, and write the report."""
-        record = results.read_record(self.path)
+        found = results.read_plan(self.path)
         tasks = tuple(
             replace(task, baselines=_pooled_baselines(cells[0].recipe.task, self.workspace))
-            for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
+            for task, cells in zip(found.tasks, self.experiment.by_task(), strict=True)
         )
-        measures = tuple(self.measures())
-        self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
+        found = replace(found, tasks=tasks, measures=tuple(self.measures()), stamp=self._stamp())
+        self.folder.write(STUDY, found.to_json())
         page.write(self.path, analyse(self.results))
 
     @cached_property
@@ -146,17 +141,14 @@ class ExperimentFolder:
         """Whether every cell has finished, and the report was made from exactly these results."""
         if not (self.folder.has(STUDY) and self.folder.has("report.html")):
             return False
-        record = results.read_record(self.path)
-        if record.stamp != self._stamp() or _plans(record.tasks) != self._cells():
+        found = results.read_plan(self.path)
+        written = [(task.contrasts, task.cells) for task in found.tasks]
+        groups = self.experiment.by_task()
+        if found.stamp != self._stamp() or written != [
+            (self.experiment.contrasts_of(cells), tuple(map(_without_stages, cells))) for cells in groups
+        ]:
             return False
         return not missing_stages(list(self._planned.values()), self.workspace)
-
-    def _cells(self) -> list[TaskCells]:
-        """Return the contrasts and cells of every task."""
-        return [
-            (self.experiment.contrasts_of(cells), tuple(map(self._cell, cells)))
-            for cells in self.experiment.by_task()
-        ]
 
     def stages(self) -> dict[str, RunDir]:
         """Return the folders of all stages by id."""
@@ -217,7 +209,7 @@ class ExperimentFolder:
     def _stamp(self) -> str:
         """Return a hash of everything that the report depends on."""
         experiment = self.experiment
-        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
+        cells = [[cell.row, cell.column, cell.label, str(cell.reported or "")] for cell in experiment.cells]
         content = [
             __version__,
             dict(experiment.about),
@@ -230,11 +222,11 @@ class ExperimentFolder:
             content.append(str(experiment.looks))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
-    def record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
-        """Return the plan of the experiment as it is written to study.json."""
+    def planned(self, notes: tuple[str, ...] = ()) -> ExperimentResults:
+        """Return the experiment without results, as it is written to study.json."""
         experiment = self.experiment
-        previous = results.read_record(self.path) if self.folder.has(STUDY) else None
-        return ExperimentRecord(
+        previous = results.read_plan(self.path) if self.folder.has(STUDY) else None
+        return ExperimentResults(
             name=experiment.name,
             title=experiment.title,
             scale=experiment.scale,
@@ -245,33 +237,26 @@ class ExperimentFolder:
             about=dict(experiment.about),
             interpretation=self._interpretation(),
             figure=experiment.figure,
-            paper=experiment.paper,
             asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
             different=len(self.stages()),
             first_seed=experiment.first_seed,
+            share=experiment.share,
             stamp=self._stamp(),
-            looks=experiment.looks,
+            folder=self.path,
         )
 
-    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
+    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskResults:
         task = cells[0].recipe.task
-        return TaskRecord(
-            label=cells[0].label or name_of(task),
-            task=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
+        return TaskResults(
+            name=cells[0].label or name_of(task),
+            card=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
             metric=metric_of(task.form),
             contrasts=self.experiment.contrasts_of(cells),
-            cells=tuple(self._cell(cell) for cell in cells),
+            cells=tuple(map(_without_stages, cells)),
             baselines=_known_baselines(task, self.workspace),
             notes=notes,
+            looks=self.experiment.looks,
         )
-
-    def _cell(self, cell: Cell) -> CellRecord:
-        stages = (f"stages/{stage}" for stage in cell.stages)
-        printed = PaperPlace(*cell.printed) if cell.printed else None
-        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed, cell.fold)
-
-    def _write(self, record: ExperimentRecord) -> None:
-        self.folder.write(STUDY, {"format": results.FORMAT} | asdict(record))
 
 
 @dataclass(frozen=True)
@@ -302,8 +287,10 @@ class InFolders(Finished):
         return read_log(folder.path / LOG, result.get("files", {}))
 
 
-def _plans(tasks: Iterable[TaskRecord]) -> list[TaskCells]:
-    return [(task.contrasts, task.cells) for task in tasks]
+def _without_stages(cell: Cell) -> CellResult:
+    """Return a cell as it is written before any of its stages has finished."""
+    folders = tuple(f"stages/{stage}" for stage in cell.stages)
+    return CellResult(cell.row, cell.column, cell.recipe.seed, folders, cell.reported, cell.fold)
 
 
 def _measures(plain: Json, path: Path) -> list[Measure]:

@@ -13,8 +13,7 @@ import numpy as np
 from ..registry import name_of
 from ..report import format
 from ..report.analysis import seeds_due
-from ..report.manifest import ExperimentRecord, Metric
-from ..report.results import results_of
+from ..report.results import ExperimentResults, Metric
 from ..report.sequential import Looks, seeds_for
 from ..system import distributed
 from ..system.events import Event, emit
@@ -30,22 +29,21 @@ def reached(folder: ExperimentFolder) -> ExperimentFolder:
     """Return the folder with the cells that the results so far ask for; all of them if nothing has run."""
     if folder.experiment.looks is None or not folder.folder.has(STUDY):
         return folder
-    record = folder.record() if distributed.is_main() else None
-    return replace(folder, plan=folder.plan.with_seeds(seeds_by_place(folder, record)))
+    planned = folder.planned() if distributed.is_main() else None
+    return replace(folder, plan=folder.plan.with_seeds(seeds_by_place(planned)))
 
 
-def seeds_by_place(folder: ExperimentFolder, record: ExperimentRecord | None) -> SeedsDue:
+def seeds_by_place(planned: ExperimentResults | None) -> SeedsDue:
     """Return the number of seeds due by task and row, the same in all processes of torchrun.
 
     Args:
-        record: plan of all cells up to the last look; None in the other processes of torchrun.
+        planned: the plan of all cells up to the last look; None in the other processes of torchrun.
     """
     lines: list[str] = []
-    if record is not None and record.looks is not None:
-        tasks = results_of(record, folder.path).tasks
+    if planned is not None and planned.looks is not None:
         lines = [
-            json.dumps((number, row, seeds_due(task, row, record.looks, record.first_seed)))
-            for number, task in enumerate(tasks)
+            json.dumps((number, row, seeds_due(task, row, planned.looks, planned.first_seed)))
+            for number, task in enumerate(planned.with_stages().tasks)
             for row in task.rows
         ]
     found = map(json.loads, distributed.broadcast(lines))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ..config import to_dict
 from ..errors import StoreError
 from ..registry import name_of
-from ..report.results import read_stage
+from ..report.stage_results import read_stage
 from ..system.events import format_duration
 from ..system.files import Json
 from ..training import cost

@@ -67,12 +67,12 @@ def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
     as early as possible.
     """
     notes: list[str] = []
-    record = None
+    planned = None
     if distributed.is_main():
         notes = check_recipes(cell.recipe for cell in folder.experiment.cells)
-        record = folder.record()
+        planned = folder.planned()
     while True:
-        due = seeds_by_place(folder, record)
+        due = seeds_by_place(planned)
         reached = replace(folder, plan=folder.plan.with_seeds(due))
         if distributed.is_main():
             reached.write_plan(notes)

@@ -69,9 +69,9 @@ class DataScale(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
         plots = []
-        for label, task in self.available_tasks().items():
+        for label, cells in self.cells_by_task().items():
             means: dict[str, dict[str, float]] = {}
-            for cell in self.task_cells(label, task):
+            for cell in cells:
                 means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)
             curves: dict[str, Points] = {}
             for row, by_column in means.items():

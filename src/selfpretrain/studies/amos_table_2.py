@@ -69,7 +69,7 @@ class StateOfTheArt(TableStudy):
         TableRow("SPADE", Spade(), "like:transformer-rotary", small=Spade(size=16)),
     )
     table = "Table 2"
-    printed = {
+    paper_rows = {
         ("Transformer", SCRATCH): "Transformers + Rotary",
         ("Transformer", SPT): "Transformers + Rotary + Masked SPT",
         ("S4", SCRATCH): "S4",

@@ -20,9 +20,14 @@ from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..training.cost import Planner
-from ..training.recipe import Recipe
+from ..training.recipe import Budget, Recipe, Stage
 from .common.table_study import IMAGE, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import with_epochs
 
+TOTAL_EPOCHS = {IMAGE: 150, TEXT: 30}
+"""Epochs of pretraining plus finetuning in Amos et al. (2024), Table 8."""
+TOTAL_STEPS = 1300
+"""Steps of pretraining plus finetuning at our small scale."""
 SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
 
@@ -49,19 +54,29 @@ class Shares(TableStudy):
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return one recipe per share of the budget in pretraining."""
-        arms = self.arms(label, task, architecture)
-        recipes = {}
-        for column, share in SHARES.items():
-            parts = ((arms.pretrain, share), (arms.finetune, 100 - share))
-            stages = [
-                self.with_percent_of_budget(stage, label, percent) for stage, percent in parts if percent
-            ]
-            recipes[column] = Recipe(task, arms.model, tuple(stages))
-        return recipes
+        return recipes_by_share(self, label, task, architecture)
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
         """Return the place in the paper, where shares are rows."""
         return "Table 8", column, f"{label}, {architecture.name.removesuffix('D')}"
+
+
+def recipes_by_share(study: TableStudy, label: str, task: Task, row: TableRow) -> dict[str, Recipe]:
+    """Return one recipe per share of ``TOTAL_EPOCHS`` (paper) or of some steps in pretraining."""
+    arms = study.arms(label, task, row)
+    steps = {"small": TOTAL_STEPS, "smoke": 10}
+
+    def with_percent(stage: Stage, percent: int) -> Stage:
+        if study.scale == "paper":
+            return with_epochs(stage, TOTAL_EPOCHS[label] * percent / 100)
+        return replace(stage, budget=Budget(steps=steps[study.scale] * percent // 100))
+
+    recipes = {}
+    for column, share in SHARES.items():
+        parts = ((arms.pretrain, share), (arms.finetune, 100 - share))
+        stages = tuple(with_percent(stage, percent) for stage, percent in parts if percent)
+        recipes[column] = Recipe(task, arms.model, stages)
+    return recipes
 
 
 study = Shares

@@ -29,7 +29,7 @@ class Replication(TableStudy):
     columns = (SCRATCH, MATCHED, SPT)
     architectures = (TableRow("Transformer", Attention(), "transformer"),)
     table = "Table 1"
-    printed = {("Transformer", SCRATCH): "from scratch", ("Transformer", SPT): "SPT, reproduced"}
+    paper_rows = {("Transformer", SCRATCH): "from scratch", ("Transformer", SPT): "SPT, reproduced"}
     names = {IMAGE: "CIFAR10"}
 
 

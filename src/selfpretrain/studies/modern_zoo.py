@@ -128,9 +128,9 @@ class ModernZoo(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by size of the state, one per task with a curve per arm."""
         plots = []
-        for label, task in self.available_tasks().items():
-            cells = [cell for cell in self.task_cells(label, task) if cell.row in ZOO]  # without further rows
-            sized = [(ZOO[cell.row].state(cell.recipe.model.width), cell) for cell in cells]
+        for label, cells in self.cells_by_task().items():
+            ours = [cell for cell in cells if cell.row in ZOO]  # without further rows
+            sized = [(ZOO[cell.row].state(cell.recipe.model.width), cell) for cell in ours]
             curves: dict[str, Points] = {}
             for size, cell in sorted(sized, key=lambda pair: pair[0]):
                 if size:

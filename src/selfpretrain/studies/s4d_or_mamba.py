@@ -136,7 +136,7 @@ class S4dOrMamba(TableStudy):
         """Return the settings of every arm, and the sets that are left out."""
         available = self.available_tasks(planner)
         sets = [f"{name}: {steps(name)} steps per stage" for name in available]
-        absent = [f"{name} is left out: selfpretrain data get ucr --from pypi" for name in self._all_tasks()]
+        absent = [f"{name} is left out: selfpretrain data get ucr --from pypi" for name in self.all_tasks()]
         return [
             *(
                 f"{row}, {column}: {objective}, rate {lr}"
@@ -147,8 +147,9 @@ class S4dOrMamba(TableStudy):
             *(note for note in absent if note.partition(" ")[0] not in available),
         ]
 
-    def _default_tasks(self) -> dict[str, Task]:
-        tasks = super()._default_tasks()
+    def all_tasks(self) -> dict[str, Task]:
+        """Return the sets of the study by name; at smoke scale a few."""
+        tasks = super().all_tasks()
         return dict(islice(tasks.items(), SMOKE_SETS)) if self.scale == "smoke" else tasks
 
 

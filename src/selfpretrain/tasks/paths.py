@@ -105,7 +105,8 @@ class Paths(Task):
         Raises:
             SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
         """
-        cells, labels = _generate(_drop_labels(self))
+        # Labels and patches do not change what is generated.
+        cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
         examples = SequenceDataset.from_array(
@@ -190,11 +191,6 @@ def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> n
     low = top + 2 * reach + 1
     right = left + 2 * reach + 1
     return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
-
-
-def _drop_labels(task: Paths) -> Paths:
-    """Return the task that determines the images: labels and patches do not change what is generated."""
-    return replace(task, labels=None, patch=1)
 
 
 @functools.lru_cache(maxsize=2)

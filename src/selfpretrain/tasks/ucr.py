@@ -15,8 +15,9 @@ from jaxtyping import Float64
 
 from ..config import Seed, spec
 from ..data import moments
-from ..data.importing.source import interpolate, readable
+from ..data.importing.source import readable
 from ..data.near_duplicates import fingerprints
+from ..data.sequences import interpolate
 from ..data.spec import Classes, SequenceSpec, Values
 from ..data.splits import assign_splits, check_splits
 from ..data.store import DatasetWriter

@@ -148,7 +148,8 @@ def train(
     with contextlib.closing(run.batches):
         while not run.state.stopped:
             set_lr_factor(run.optimizer, run.lr_factor())
-            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, run.next_targets()))
+            targets = run.batches.batch(run.state.step)
+            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, targets))
             logged = run.log_and_validate()
             if run.should_stop(stop, logged):
                 run.save()
@@ -183,8 +184,7 @@ class _Run:
         if self.steps is None and distributed.world_size() > 1:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
         self.device = next(network.parameters()).device
-        source = torch.device("cpu") if stage.objective.reads_inputs else self.device
-        self.batches = PrefetchLoader(data.train, self.sampler, source)
+        self.batches = PrefetchLoader(self.targets_at, self.device)
         self.optimizer = stage.optim.build(network, slow)
         prepare(network, stage, self.device)
         self.wrapped_network: nn.Module = network
@@ -210,11 +210,14 @@ class _Run:
             return min(1.0, self.state.step / self.steps)
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
-    def next_targets(self) -> ObjectiveBatch:
-        """Return the batch of this step, with its labels and masks."""
-        random = generator(self.seed, "ask", f"{self.number}", self.state.step)
-        batch = self.batches.batch(self.state.step)
-        return self.stage.objective.make_targets(batch, self.data.form, random).to(self.device)
+    def targets_at(self, step: int) -> ObjectiveBatch:
+        """Return the batch of a step, with its labels and masks."""
+        objective = self.stage.objective
+        batch = self.data.train.batch(self.sampler.rows(step))
+        random = generator(self.seed, "ask", f"{self.number}", step)
+        if not objective.reads_inputs:
+            batch = batch.to(self.device)
+        return objective.make_targets(batch, self.data.form, random).to(self.device)
 
     def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
         """Add the loss and the metric sums of a step, and the time since the one before."""

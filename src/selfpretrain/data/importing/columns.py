@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +12,18 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
 from ...system.events import report_progress
+from ..sequences import SequenceKind, Sequences
 from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
+from .plan import ImportPlan
 from .source import (
     MISSING,
-    Part,
-    Signal,
-    Source,
     check_column,
     check_memory,
     is_list,
     joined,
     lists_of,
+    notes_on,
     word_lists,
     words,
 )
@@ -40,81 +41,32 @@ FORMS = {
     "wide": "one per position",
 }
 """How a table stores sequences, and how that is shown to the user."""
+Signal = Literal["tokens", "values"]
 Where = Callable[[int], str]
 """Returns the name of a row of a batch, for messages."""
 Ragged = tuple[np.ndarray, np.ndarray]
 """Flat array of sequences end to end, and their lengths."""
 
 
-@dataclass
-class TableSource(Source):
-    """A reader of a table with one row per sequence."""
+Describe = Callable[[pa.RecordBatch, Where], dict[str, pa.Array]]
+"""Returns labels, groups and splits of a batch of rows, by role."""
 
-    table: Table = field(kw_only=True)
-    options: ImportOptions = field(kw_only=True)
-    sequence: list[str] = field(default_factory=list)
-    form: str = ""  # one of ``FORMS``
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How the sequences of a table with one row per sequence are stored."""
+
+    form: str  # one of ``FORMS``
+    sequence: list[str]  # columns
+    signal: Signal
     decimal: Sign = "."
-    labels: list[str] = field(default_factory=list)  # columns; several if each is 0/1 for one label
 
     @property
-    def _others(self) -> dict[str, str]:
-        """Columns of groups and splits."""
-        return {role: column for role, column in self.options.roles.items() if role != "label"}
+    def kind(self) -> SequenceKind:
+        """Kind of the sequences."""
+        return "text" if self.form == "text" else self.signal
 
-    def name(self, row: int) -> str:
-        """Return how messages name a row: by its line in a text file."""
-        return self.table.name(row)
-
-    def notes(self) -> list[str]:
-        """Return notes on changed labels and names, and on lines that are no rows."""
-        return [*super().notes(), *self.table.notes()]
-
-    def read(self) -> Part:
-        """Read the rows of the table."""
-        return joined(list(self.parts()), self.name)
-
-    def parts(self) -> Iterator[Part]:
-        """Yield the rows of the table, in parts: cells of text take more memory than their numbers."""
-        first = size = 0
-        for batch in self.table.batches([*self.sequence, *self.labels, *self._others.values()]):
-            for part in self._readable(batch, first):
-                size += part.flat.nbytes
-                check_memory(size, self.table.path.name)
-                yield part
-            first += batch.num_rows
-            report_progress(f"read {self.table.path.name}", first, self.total)
-
-    def _readable(self, batch: pa.RecordBatch, first: int) -> Iterator[Part]:
-        """Yield a batch of rows; with ``skip_bad``, without the rows that cannot be read.
-
-        Args:
-            first: number of the first row in the table.
-        """
-        try:
-            yield self._part(batch, first)
-        except DataError as error:
-            if not self.skip_bad:
-                raise
-            if batch.num_rows == 1:
-                self.unread[first] = str(error).removeprefix(self.name(first)).lstrip(",: ")
-            if batch.num_rows > 1:
-                half = batch.num_rows // 2
-                yield from self._readable(batch.slice(0, half), first)
-                yield from self._readable(batch.slice(half), first + half)
-
-    def _part(self, batch: pa.RecordBatch, first: int) -> Part:
-        def where(row: int) -> str:
-            return self.name(first + row)
-
-        flat, lengths = self._sequences(batch, where)
-        if self.kind == "values" and flat.ndim == 1:
-            flat = flat[:, None]
-        columns = {"label": self._labels(batch, where)} if self.labels else {}
-        columns |= {role: words(batch[column], self.changed) for role, column in self._others.items()}
-        return Part(flat, lengths, columns, np.arange(first, first + batch.num_rows))
-
-    def _sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
+    def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
         """Return the sequences of some rows.
 
         Raises:
@@ -124,22 +76,14 @@ class TableSource(Source):
             return read_text(batch[self.sequence[0]])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
-            return np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
-        read = read_lists if self.form == "lists" else read_written
-        channels = [read(batch[column], where, column) for column in self.sequence]
-        return channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
-
-    def _labels(self, batch: pa.RecordBatch, where: Where) -> pa.Array:
-        """Return (n,) strings, or lists of strings."""
-        if len(self.labels) > 1:
-            table = [read_numbers(batch[column], where, column) for column in self.labels]
-            return labels_of_table(np.stack(table, axis=1).astype(np.float64), self.labels, where)
-        cells = batch[self.labels[0]]
-        if is_list(cells.type):
-            return word_lists(cells, self.changed)
-        labels = label_words(cells, self.options, self.decimal, where, self.changed)
-        names = self.table.class_names(self.options.label)
-        return _named_classes(labels, names, where) if names else labels
+            flat, lengths = np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
+        else:
+            read = read_lists if self.form == "lists" else read_written
+            channels = [read(batch[column], where, column) for column in self.sequence]
+            flat, lengths = (
+                channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
+            )
+        return (flat[:, None] if self.signal == "values" and flat.ndim == 1 else flat), lengths
 
     def spot(self, position: int, channel: int) -> str:
         """Return how messages name a position: the column of a wide table, else column and position."""
@@ -148,15 +92,62 @@ class TableSource(Source):
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
 
-def table_source(table: Table, options: ImportOptions) -> TableSource:
-    """Infer how the sequences of a table are stored, and return a reader.
+def read_rows(
+    table: Table,
+    layout: TableLayout,
+    others: Sequence[str] = (),
+    describe: Describe | None = None,
+    wrong: dict[int, str] | None = None,
+) -> Sequences:
+    """Return the sequences of a table, and what describes them.
+
+    Args:
+        others: columns that ``describe`` needs.
+        wrong: records the rows that cannot be read, and why; None: the first one is an error.
+    """
+
+    def read(batch: pa.RecordBatch, first: int) -> Iterator[Sequences]:
+        def where(row: int) -> str:
+            return table.name(first + row)
+
+        rows = np.arange(first, first + batch.num_rows)
+        try:
+            flat, lengths = layout.sequences(batch, where)
+            columns = describe(batch, where) if describe else {}
+        except DataError as error:
+            if wrong is None:
+                raise
+            if batch.num_rows == 1:
+                wrong[first] = str(error).removeprefix(table.name(first)).lstrip(",: ")
+                return
+            half = batch.num_rows // 2
+            yield from read(batch.slice(0, half), first)
+            yield from read(batch.slice(half), first + half)
+        else:
+            yield Sequences(layout.kind, flat, lengths, rows, columns=columns)
+
+    parts: list[Sequences] = []
+    first = size = 0
+    for batch in table.batches([*layout.sequence, *others]):
+        for part in read(batch, first):
+            size += part.flat.nbytes
+            check_memory(size, table.path.name)
+            parts.append(part)
+        first += batch.num_rows
+        report_progress(f"read {table.path.name}", first, table.n_rows)
+    return replace(joined(parts, layout.kind, table.name), wrong=wrong or {})
+
+
+def read_table(table: Table, options: ImportOptions) -> ImportPlan:
+    """Infer how the sequences of a table are stored, and read them.
 
     Raises:
         DataError: if that is ambiguous; the message says which flag resolves it.
     """
     options = with_label(table, options)
     labels = label_columns(table, options)
-    described = [*labels, *(column for role, column in options.roles.items() if role != "label")]
+    roles = {role: column for role, column in options.roles.items() if role != "label"}
+    described = [*labels, *roles.values()]
     others = [column for column in table.columns if column not in described]
     candidates = matching(options.sequence, table.columns) if options.sequence else others
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
@@ -177,19 +168,36 @@ def table_source(table: Table, options: ImportOptions) -> TableSource:
             f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
             f"or write lists with spaces"
         )
-    kind = _kind(sample, form, sequence, options, table.name)
-    vocab = 256 if form == "text" else 0
-    source = TableSource(
-        kind, vocab, table.n_rows, table=table, options=options, sequence=sequence, form=form
-    )
-    source.labels = labels
-    source.decimal = decimal
+    layout = TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal)
+    changed: dict[str, str] = {}
+    class_names = table.class_names(options.label)
+
+    def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
+        cells = [batch[column] for column in labels]
+        if len(labels) > 1:
+            numbers = [read_numbers(each, where, name) for each, name in zip(cells, labels, strict=True)]
+            found = labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
+        elif is_list(cells[0].type):
+            found = word_lists(cells[0], changed)
+        else:
+            found = label_words(cells[0], options, decimal, where, changed)
+            found = _named_classes(found, class_names, where) if class_names else found
+        return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
+
+    found = read_rows(table, layout, described, describe)
     shown = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
     unused = [column for column in others if column not in sequence]
-    source.facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
-    source.facts["not used"] = join_names(unused) or "nothing"
-    source.hints = _hints(unused, sample, options)
-    return source
+    facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
+    return ImportPlan(
+        found,
+        options,
+        table.name,
+        layout.spot,
+        256 if form == "text" else 0,
+        facts | {"not used": join_names(unused) or "nothing"},
+        [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
+        {"kind": layout.signal, "form": form, "sequence": sequence, "decimal": decimal},
+    )
 
 
 def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions) -> list[str]:
@@ -318,7 +326,7 @@ _TESTS = {
 }
 
 
-def _kind(
+def _signal(
     sample: dict[str, pa.Array], form: str, sequence: list[str], options: ImportOptions, where: Where
 ) -> Signal:
     """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
@@ -426,7 +434,12 @@ def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     values = array.flatten()
     if not is_list(inner):
-        return read_numbers(values, lambda i: _cell_place(i, lengths, where), column), lengths
+
+        def place(i: int) -> str:
+            row = int(np.searchsorted(lengths.cumsum(), i, side="right"))
+            return f"{where(row)}, position {i - int(lengths[:row].sum())}"
+
+        return read_numbers(values, place, column), lengths
     channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
     if len(channels) > 1 or -1 in channels:
         raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
@@ -503,11 +516,6 @@ def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]
                 f"has {lengths[wrong[0]]}; channels of one sequence are equally long"
             )
     return np.stack([flat for flat, _ in parts], axis=1), lengths
-
-
-def _cell_place(value: int, lengths: np.ndarray, where: Where) -> str:
-    row = int(np.searchsorted(lengths.cumsum(), value, side="right"))
-    return f"{where(row)}, position {value - int(lengths[:row].sum())}"
 
 
 def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:

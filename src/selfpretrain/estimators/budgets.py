@@ -9,13 +9,13 @@ The numbers are first choices, after trials on German nouns, Chinese sentences a
 
 from dataclasses import replace
 
-from ...mixers.base import Mixer
-from ...objectives.base import Denoise
-from ...registry import name_of
-from ...tasks.base import Task
-from ...training.recipe import Budget, Stage
-from .arms import ArmRecipes
-from .defaults import LR, LR_OF, PRETRAIN_STEPS, small_arms
+from ..mixers.base import Mixer
+from ..objectives.base import Denoise
+from ..registry import name_of
+from ..studies.recipes.arms import ArmRecipes
+from ..studies.recipes.defaults import LR, LR_OF, PRETRAIN_STEPS, small_arms
+from ..tasks.base import Task
+from ..training.recipe import Budget, Stage
 
 LARGE = 200_000
 """Training positions from which the network is twice as wide."""
