@@ -5,10 +5,12 @@ from pathlib import Path
 
 import paper_data
 from scripts import script
+from selfpretrain.runner.tuning import TUNING_SEED
 from selfpretrain.studies import s4d_or_mamba
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.studies.s4d_or_mamba import S4dOrMamba, chosen_sets, steps
 from selfpretrain.tasks.ucr import SETS
+from selfpretrain.training.cost import Planner
 
 OUTCOMES = Path(__file__).parents[2] / "docs" / "ucr-sets.tsv"
 
@@ -67,19 +69,29 @@ def test_every_arm_has_its_own_settings_and_matched_scratch_the_compute_of_spt(m
 
 
 def test_trials_are_equal_for_every_architecture_and_arm(tmp_path, monkeypatch):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     tool = script("s4d_or_mamba")
-    lines = list(tool.trials())
-    counts = {}
-    for row, column, option, _ in lines:
-        counts.setdefault((row, column), []).append(option)
-    assert {len(options) for options in counts.values()} == {3 * 6}
-    assert len({tuple(options) for options in counts.values()}) == 1
-    log = tmp_path / "log.tsv"
-    scores = (0.9 if "causal" in line and "lr=3e-3" in line else 0.5 for *_, line in lines)
-    rows = [f"{line}\t{score}" for (*_, line), score in zip(lines, scores, strict=True)]
-    log.write_text("\n".join(["trial\tval", *rows]) + "\n")
-    monkeypatch.setattr(tool, "FOLDER", tmp_path)
-    tool.choose(log)
-    kept = (tmp_path / "s4d_or_mamba.tsv").read_text().splitlines()
-    assert len(kept) == 1 + 4 * 3
-    assert all(line.split("\t")[2:5] == ["causal", "3e-3", "0.9000"] for line in kept[1:])
+    trials = list(tool.trials(Planner(0, stubs=True)))
+    options = {}
+    for trial in trials:
+        options.setdefault((trial.row, trial.column), []).append((trial.name, trial.option))
+    assert len(options) == 4 * 3 and len({tuple(each) for each in options.values()}) == 1
+    assert len(next(iter(options.values()))) == 3 * 6
+    assert {trial.recipe.seed for trial in trials} == {TUNING_SEED}
+    for trial in trials:
+        assert {stage.optim.lr for stage in trial.recipe.stages} == {float(trial.option[1])}
+        assert trial.recipe.model.causal == (trial.option[0] == "causal")
+
+
+def test_the_best_mean_on_validation_is_chosen(tmp_path, monkeypatch):
+    tool = script("s4d_or_mamba")
+    scores = {"Adiac": (0.2, 0.9), "Earthquakes": (0.8, 0.3)}  # means of 0.5 and 0.6
+    options = ("masked", "1e-3"), ("causal", "3e-3")
+    trials = [
+        (tool.Trial(name, "S4D", SPT, option, None), score)
+        for name, both in scores.items()
+        for option, score in zip(options, both, strict=True)
+    ]
+    assert tool.chosen(trials) == [
+        ["S4D", SPT, "causal", "3e-3", "0.6000", "best of 2 on validation, mean of 2 sets"]
+    ]

@@ -23,6 +23,7 @@ twice as many from 1,000 training series on. Two seeds, since the sets are what 
 its further norm, is left out: our networks have norms.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -41,7 +42,7 @@ from ..training.recipe import Recipe
 from .arms.base import recipes_by_column
 from .base import Scale
 from .common.table_study import TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
+from .recipes.arms import MATCHED, SCRATCH, SPT
 from .recipes.defaults import BATCH, with_settings
 from .recipes.tables import Denoising, read_table
 
@@ -49,8 +50,9 @@ MIN_SERIES = 200
 """Smallest number of training series of a set."""
 LENGTHS = (128, 1_100)
 """Least and greatest length of a set, in positions."""
-WIDTHS = {"Transformer": 64, "S4D": 64, "MS4": 56, "Mamba": 52}
-"""Widths, multiples of 4, at which networks that look back come nearest to the Transformer's parameters."""
+USUAL_WIDTH = 64
+WIDTHS = {"MS4": 56, "Mamba": 52}
+"""Other widths, multiples of 4, with which networks that look back have nearly as many parameters."""
 RATES = ("1e-3", "3e-3", "1e-2")
 """Learning rates to try."""
 DIRECTIONS: tuple[Denoising, ...] = ("masked", "causal")
@@ -83,12 +85,14 @@ def steps(name: str) -> int:
     return max(STEPS[0], by_length * (2 if series >= LARGE else 1))
 
 
-CHOSEN: dict[tuple[str, str], tuple[Denoising, str]] = {
+Option = tuple[Denoising, str]
+"""Direction, by its objective, and learning rate."""
+CHOSEN: dict[tuple[str, str], Option] = {
     (line["row"], line["column"]): (cast(Denoising, line["objective"]), line["lr"])
     for line in read_table("s4d_or_mamba")
 }
-"""Row and column -> direction and learning rate that were best on validation."""
-UNTRIED: tuple[Denoising, str] = ("masked", "3e-3")
+"""Row and column -> what was best on validation."""
+UNTRIED: Option = ("masked", "3e-3")
 """Settings of what was not tried."""
 
 
@@ -119,18 +123,27 @@ class S4dOrMamba(TableStudy):
         return cls(scale, seeds)
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
-        """Return the arms with the settings of each; the matched one has the FLOPs of self-pretraining."""
-        scratch, matched, spt = (self._arms(label, task, architecture, column) for column in self.columns)
-        both = replace(spt, scratch=matched.scratch, scratch_model=matched.scratch_model)
-        return recipes_by_column(task, scratch, planner=planner, chosen=("scratch",)) | recipes_by_column(
-            task, both, planner=planner, chosen=("matched", "spt")
-        )
+        """Return the arms with the settings that were chosen for each."""
+        chosen = {column: CHOSEN.get((architecture.row, column), UNTRIED) for column in self.columns}
+        return self.recipes_with(chosen, label, task, architecture, planner)
 
-    def _arms(self, label: str, task: Task, architecture: TableRow, column: str) -> ArmRecipes:
-        objective, lr = CHOSEN.get((architecture.row, column), UNTRIED)
-        settings = trial_settings(architecture.row, label, lr) if self.scale == "small" else ()
-        change = partial(with_settings, settings=settings)
-        return self.arms(label, task, replace(architecture, objective=objective, change=change))
+    def recipes_with(
+        self, chosen: Mapping[str, Option], label: str, task: Task, architecture: TableRow, planner: Planner
+    ) -> dict[str, Recipe]:
+        """Return the arms with some settings by column; the matched one has the FLOPs of self-pretraining."""
+        arms = {}
+        for column, (objective, lr) in chosen.items():
+            rate = f"stage.optim.lr={lr}", f"stage.budget.steps={steps(label)}"
+            width = f"model.width={WIDTHS.get(architecture.row, USUAL_WIDTH)}"
+            settings = (*rate, width) if self.scale == "small" else ()
+            row = replace(architecture, objective=objective, change=partial(with_settings, settings=settings))
+            arms[column] = self.arms(label, task, row)
+        scratch, matched = arms[SCRATCH], arms[MATCHED]
+        both = replace(arms[SPT], scratch=matched.scratch, scratch_model=matched.scratch_model)
+        return {
+            **recipes_by_column(task, scratch, planner=planner, chosen=("scratch",)),
+            **recipes_by_column(task, both, planner=planner, chosen=("matched", "spt")),
+        }
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the settings of every arm, and the sets that are left out."""
@@ -151,15 +164,6 @@ class S4dOrMamba(TableStudy):
         """Return the sets of the study by name; at smoke scale a few."""
         tasks = super().all_tasks()
         return dict(islice(tasks.items(), SMOKE_SETS)) if self.scale == "smoke" else tasks
-
-
-def trial_settings(row: str, name: str, lr: str) -> tuple[str, ...]:
-    """Return the settings of an architecture on a set, with one learning rate for all stages."""
-    return (
-        f"model.width={WIDTHS.get(row, WIDTHS['Transformer'])}",
-        f"stage.budget.steps={steps(name)}",
-        f"stage.optim.lr={lr}",
-    )
 
 
 study = S4dOrMamba
