@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from typing import Literal
 
 from ..errors import SpecError, nearest
-from ..registry import name_of
+from ..registry import file_name_of, name_of
 from ..report.integrity import read_log
 from ..report.paper_numbers import PaperNumber
 from ..report.sequential import SequentialDesign
@@ -98,7 +98,7 @@ class Experiment:
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
-        tasks = "+".join(dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells))
+        tasks = "+".join(dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells))
         if self.digest:
             return f"{self.name}-{tasks}-{self.digest}"
         cells = self.first_analysis

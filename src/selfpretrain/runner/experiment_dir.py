@@ -14,7 +14,7 @@ from .. import __version__
 from ..config import to_dict
 from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
 from ..errors import StoreError
-from ..registry import first_line, name_of
+from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
 from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
@@ -306,7 +306,7 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
 
 def _cache_name(task: Task) -> str:
     digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
-    return f"{name_of(task)}-{digest[:10]}.json"
+    return f"{file_name_of(task)}-{digest[:10]}.json"
 
 
 def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:

@@ -23,7 +23,7 @@ from ...data.spec import Reals, SequenceSpec, Split, Values
 from ...data.splits import limit_labels
 from ...data.store import DatasetWriter, StoredDataset, open_dataset, open_writer
 from ...errors import DamagedData, DataError
-from ...registry import name_of
+from ...registry import file_name_of, name_of
 from ...system.events import report_progress
 from ..base import DatasetStub, Task, with_stub
 
@@ -110,7 +110,7 @@ class Prepared(StoredTask):
     def folder(self) -> Path:
         """Folder of the prepared set, which may not exist yet."""
         key = json.dumps([dataclasses.asdict(self.with_all_labels()), self.edition], default=str)
-        name = f"{name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        name = f"{file_name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
 
 
@@ -160,9 +160,9 @@ def require_files(task: Task, *places: str) -> Path:
         name = name_of(task)
         folder = paths.folders()[0]
         release = " --release" if vars(task).get("source") == "lra" else ""
-        advice = [f"run `selfpretrain data get {name}{release}`"] * bool(task.downloads) + [
-            f"place it in {folder}"
-        ]
+        advice = [f"run `selfpretrain data get {name}{release}`"] * bool(task.downloads)
+        advice += [f"run `selfpretrain data get {name} --from pypi`"] * bool(task.wheels)
+        advice += [f"place it in {folder}"]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(advice)}")
     return path
 
