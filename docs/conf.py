@@ -61,9 +61,9 @@ def setup(app: Any) -> None:
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
     """Fill in the cards of tasks and of mixers, the recipes of the papers, and where we deviate."""
-    for name, made in {"recipes": recipes_page.page, "deviations": deviations_page.page}.items():
+    for name, lists in {"recipes": recipes_page.page, "deviations": deviations_page.page}.items():
         if f"<!-- {name} -->" in source[0]:
-            source[0] = source[0].replace(f"<!-- {name} -->", made())
+            source[0] = source[0].replace(f"<!-- {name} -->", lists())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:
