@@ -7,7 +7,7 @@ label as often as chance ("none"), in 65 % ("weak") or 97 % ("strong"), or noise
 of them, are validated on the folds of ``fit`` beside a network that knows nothing; "whole" are fits of tiny
 networks, whose interval of before is that of their leaderboard. The truth is 0.5 without signal, else the
 accuracy on 2,000 new sequences. What is measured is kept in kept_score.json, where the same command goes on.
-Writes the table of docs/estimators.md.
+Writes docs/estimators.tsv, a table of the page beside it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import Candidate, candidates_for
-from tables import Table, put
+from tables import Table
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "kept_score.json"
@@ -135,8 +135,9 @@ def table(kept: dict[str, list[Row]]) -> Table:
 
 
 def write(page: Path, kept: dict[str, list[Row]]) -> None:
-    """Write the table of what is kept into a page."""
-    put(page, "kept scores", table(kept))
+    """Write the table of what is kept into the file beside a page."""
+    rows = "\n".join("\t".join(row) for row in table(kept))
+    page.with_suffix(".tsv").write_text(rows + "\n", encoding="utf-8")
 
 
 def main() -> None:

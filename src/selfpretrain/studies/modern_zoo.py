@@ -16,7 +16,7 @@ What differs: one width, depth and learning rate for all, chosen with other arch
 an architecture badly may lose for that reason alone. At the small scale pictures of paths, text, and
 associative recall of four pairs; networks of about 72,000 parameters. Steps of pretraining and finetuning,
 fewer than in other studies, were chosen on validation for the Transformer: 1,000 and 600 on paths, 1,250 and
-400 on text, 600 and 300 on recall (docs/miniatures.md). Layers out of the library transformers need the
+400 on text, 600 and 300 on recall (docs/log.md). Layers out of the library transformers need the
 extra ``hf``, and are left out without it.
 """
 

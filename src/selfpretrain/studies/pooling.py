@@ -16,7 +16,7 @@ gain.
 What differs: no paper asked. At the small scale every pooling has two rows: pictures of paths with the
 settings of the demonstration (``selfpretrain compare`` without a task), which are short and were chosen with
 the mean, and longer, with the settings that the task brings along. In trials on validation
-(docs/miniatures.md) self-pretrained networks that show their head the last position alone were at 52 and 56 %
+(docs/log.md) self-pretrained networks that show their head the last position alone were at 52 and 56 %
 with the short ones. No setting was chosen for another pooling. The objective is causal, so that the last
 position is the only one that has seen everything. All poolings start from the same pretraining; in the short
 rows it was done twice, on two processors that round differently.

@@ -49,7 +49,7 @@ class Paths(Task):
 
     denoising = "masked"
     masking = 0.3
-    small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
+    small = (  # chosen on validation with a seed that no report uses: docs/log.md
         *("pretrain.batch=64", "finetune.batch=64", "scratch.batch=64", "pretrain.optim.lr=6e-3"),
         *("pretrain.budget.steps=1500", "finetune.budget.steps=2000", "scratch.budget.steps=2000"),
         *("s4d.mixer.states=16", "s4d.mixer.shortest=0.01", "s4d.mixer.longest=1"),

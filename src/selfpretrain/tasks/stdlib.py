@@ -34,7 +34,7 @@ class Stdlib(Task):
         licence="PSF-2.0; notices in tasks/_stdlib.LICENSE.txt",
     )
 
-    small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
+    small = (  # chosen on validation with a seed that no report uses: docs/log.md
         "pretrain.budget.steps=2500",
         "finetune.budget.steps=800",
         "scratch.budget.steps=800",

@@ -29,9 +29,9 @@ from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
 SYMBOL_STD = 0.25
-"""Standard deviation of initial token embeddings, see docs/adr/0021."""
+"""Standard deviation of initial token embeddings, see docs/decisions.md."""
 POSITION_STD = 0.5
-"""Standard deviation of initial learned position embeddings, see docs/adr/0021."""
+"""Standard deviation of initial learned position embeddings, see docs/decisions.md."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
