@@ -351,7 +351,7 @@ def test_a_stage_that_does_not_fit_leaves_out_what_starts_from_it_alone():
     executor = Scripted({"a": ["unfit"], "e": ["unfit"]})
     jobs = chain("a", "c", "b<a", "b2<b", "d<c", "e", "f<e", "g<d")
     with pytest.warns(UserWarning, match="needs 90 GB; the other stages go on") as said:  # noqa: SIM117
-        with pytest.raises(DoesNotFit, match="^a needs 90 GB; e needs 90 GB$") as found:
+        with pytest.raises(DoesNotFit, match=r"^a needs 90 GB; e needs 90 GB$") as found:
             StageQueue(jobs, executor, never).run()
     assert executor.started == ["a", "c", "e", "d", "g"] and executor.closed
     assert len(said) == 2 and found.value.exit_code == 1
