@@ -152,12 +152,12 @@ def test_a_study_of_which_one_stage_does_not_fit_ends_with_all_others_done(tmp_p
 
 
 def test_running_out_of_memory_ends_a_stage_and_not_the_study(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(MEMORY, "limit", MEMORY.live + (40 << 20))
+    monkeypatch.setattr(MEMORY, "limit", MEMORY.live + (1 << 30))
     plain = train.step
 
     def step(network, optimizer, stage, *given):
         if type(network.blocks[0].mixer).__name__.startswith("S4D") and name_of(stage.objective) == "masked":
-            torch.zeros(50 << 20, dtype=torch.uint8, device="cuda")
+            torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
         return plain(network, optimizer, stage, *given)
 
     monkeypatch.setattr(train, "step", step)

@@ -1,16 +1,14 @@
 """Memory that a stage takes on a GPU, and ways to take less of it that change no number."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..config import to_dict
 from ..errors import DoesNotFit
 from .model import BatchNorm
-from .recipe import Budget, Recipe, Stage
+from .recipe import Recipe, Stage
 from .trace import network_on_meta, trace_step
 
 GB = 1 << 30
@@ -21,8 +19,6 @@ FRAGMENTED = 1.08
 """Memory that PyTorch reserves as a multiple of what tensors take."""
 MOST_PARTS = 64
 """Most micro-batches of a batch that are tried."""
-_peaks: dict[str, int] = {}
-"""Bytes that steps take at their peak, by what they are of."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +111,7 @@ def _gigabytes(
 ) -> float:
     """Return what a step takes, traced with at most two micro-batches: further ones take no more."""
     some = min(parts, 2)
-    traced = replace(
-        stage,
-        batch=stage.batch // parts * some,
-        grad_accumulation=some,
-        activation_checkpointing=again,
-    )
-    # Equal for all seeds and budgets, so that a study traces a kind of stage once.
-    alike = replace(recipe, stages=(replace(traced, budget=Budget(steps=1)),), seed=0)
-    key = json.dumps([to_dict(alike), length, padded])
-    if key not in _peaks:
-        _peaks[key] = trace_step(alike, length, padded).peak_bytes
-    return FRAGMENTED * _peaks[key] / GB + CONTEXT
+    batch = stage.batch // parts * some
+    traced = replace(stage, batch=batch, grad_accumulation=some, activation_checkpointing=again)
+    peak = trace_step(replace(recipe, stages=(traced,)), length, padded).peak_bytes
+    return FRAGMENTED * peak / GB + CONTEXT
