@@ -222,12 +222,12 @@ def run_request(
             plan = planned.plan
             if request.tune:
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-            folder = begin(plan, here, request.kept)
-            queue = StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here)
             try:
-                queue.run()
-            except DoesNotFit:
-                finish(folder, [f"Not trained: {why}." for why in queue.unfit])
+                folder = begin(plan, here, request.kept)
+                todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))
+                StageQueue.of(todo, here).run()
+            except DoesNotFit as error:
+                finish(folder, [f"Not trained: {error}."])
                 raise
             finish(folder)
         if request.results:
