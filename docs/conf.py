@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 import deviations_page
 import recipes_page
+import takes_page
 
 project = "selfpretrain"
 author = copyright = "the selfpretrain authors"
@@ -60,8 +61,9 @@ def setup(app: Any) -> None:
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """Fill in the cards of tasks and of mixers, the recipes of the papers, and where we deviate."""
-    for name, lists in {"recipes": recipes_page.page, "deviations": deviations_page.page}.items():
+    """Fill in the cards of tasks and of mixers, the papers' recipes, their cost, and where we deviate."""
+    made = {"recipes": recipes_page.page, "deviations": deviations_page.page, "takes": takes_page.page}
+    for name, lists in made.items():
         if f"<!-- {name} -->" in source[0]:
             source[0] = source[0].replace(f"<!-- {name} -->", lists())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():

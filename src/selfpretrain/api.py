@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .config import amended, to_dict
-from .errors import SpecError
+from .errors import DoesNotFit, SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
 from .report.results import ExperimentResults, read_plan
 from .report.sequential import SequentialDesign, parse_seeds
 from .runner.experiment import Experiment
 from .runner.experiment_dir import STUDY, ExperimentFolder
-from .runner.plan import Forecast, Plan, forecast
+from .runner.forecast import Forecast, forecast
+from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish
 from .runner.sequential import expected_seeds, reached
 from .runner.tuning import tune
@@ -207,6 +208,7 @@ def run_request(
 
     Raises:
         Interrupted: when asked to stop; the same call resumes.
+        DoesNotFit: if a stage needs more memory than there is; all others are done, and in the report.
     """
     with run_context(workspace or _usual_workspace()) as here:
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
@@ -218,8 +220,13 @@ def run_request(
                 if distributed.is_main():
                     folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-            folder = begin(plan, here, request.bundled)
-            StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here).run()
+            try:
+                folder = begin(plan, here, request.bundled)
+                todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))
+                StageQueue.of(todo, here).run()
+            except DoesNotFit as error:
+                finish(folder, [f"Not trained: {error}."])
+                raise
             finish(folder)
         if request.results:
             folder.keep()
@@ -256,7 +263,7 @@ def forecast_request(
     """Estimate the cost of a planned request; nothing is written.
 
     Args:
-        gpu: also estimate the time on this GPU, one of ``cost.GPUS``.
+        gpu: estimate memory, time and price on this GPU instead, one of ``gpus.CARDS``.
         timed: measure the time per step on this machine instead of estimating it from FLOPs.
     """
     request = planned.request

@@ -9,6 +9,7 @@ SelfPretrainError        exit code 1
   StoreError             a run folder cannot be read or written
     ForeignRun           a run folder was written by an incompatible version
   StageFailed            a stage failed with an unexpected error
+    DoesNotFit           a stage needs more memory than the GPU has; the others go on
   Interrupted            exit code 130: stopped on request, resumable
     Taken                stopped while waiting for another process
 """
@@ -61,6 +62,10 @@ class ForeignRun(StoreError):
 
 class StageFailed(SelfPretrainError):
     """A stage failed with an unexpected error; its folder has the traceback."""
+
+
+class DoesNotFit(StageFailed):
+    """A stage needs more memory than the GPU has; the message says how much, and what needs less."""
 
 
 class Interrupted(SelfPretrainError):

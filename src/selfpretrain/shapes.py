@@ -18,6 +18,7 @@ Vectors = Float[Tensor, "B L D"]
 PaddingMask = Bool[Tensor, "B L"] | None
 """Padding mask: True at real positions, like ``attention_mask`` of Hugging Face; None: no padding.
 
+Real positions come first in every sequence, padding follows them: causal attention relies on it.
 ``key_padding_mask`` of PyTorch is the opposite."""
 
 PositionMask = Bool[Tensor, "B L"] | None

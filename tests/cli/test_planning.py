@@ -7,7 +7,7 @@ from selfpretrain import api
 from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
 from selfpretrain.report import results
-from selfpretrain.runner.plan import Forecast
+from selfpretrain.runner.forecast import Forecast
 from selfpretrain.runner.run import begin, run_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import Study

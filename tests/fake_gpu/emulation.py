@@ -6,6 +6,7 @@ what waits for the device. Import it after the guard is loaded; answers of ``tor
 
 import contextlib
 import traceback
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,35 @@ def _note_wait(what: str) -> None:
         line = next((f"{f.filename}:{f.lineno}" for f in frames if "/selfpretrain/" in f.filename), "a test")
         for each in _watches:
             each.waits[f"{what} at {line}"] += 1
+
+
+@dataclass
+class Memory:
+    """The memory of the emulated GPU: what lives, the most that lived at once, and what there is."""
+
+    limit: int = 2 * FREE
+    live: int = 0
+    peak: int = 0
+    storages: dict[int, tuple] = field(default_factory=dict)
+
+    def hold(self, numbers):
+        """Count the storage of a tensor until it is released; refuse what does not fit, as CUDA does."""
+        storage = numbers.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self.storages:
+            return
+        if self.live + size > self.limit:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size >> 20} MiB.")
+        self.storages[key] = weakref.ref(storage, lambda _: self.release(key)), size
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+    def release(self, key):
+        """Count a storage no longer."""
+        self.live -= self.storages.pop(key)[1]
+
+
+MEMORY = Memory()
 
 
 class EmulatedTensor(torch.Tensor):
@@ -168,7 +198,9 @@ def _is_cuda(device):
 
 
 def _emulated(x):
-    return EmulatedTensor(x.resolve_conj().resolve_neg())
+    numbers = x.resolve_conj().resolve_neg()
+    MEMORY.hold(numbers)
+    return EmulatedTensor(numbers)
 
 
 def _leaves_device(packet, args, kwargs):

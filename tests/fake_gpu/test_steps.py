@@ -14,15 +14,22 @@ from scripts import script
 from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
 from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Tokens, Values
+from selfpretrain.mixers import mega
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.mega import Mega
+from selfpretrain.mixers.ops import longconv
+from selfpretrain.mixers.ops.longconv import causal_conv
+from selfpretrain.mixers.pythia import Pythia
+from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.base import Denoise
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.ngram_statistics import NgramStatistics
 from selfpretrain.registry import find, names
 from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, ShuffledOperands
-from selfpretrain.training.model import Model
+from selfpretrain.training.model import BatchNorm, Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import accumulate_sums, prepare
 from steps import MIXERS, TOKENS, apart, asked, backward, data
@@ -33,10 +40,10 @@ CLOSE = {"fp32": 2e-5, "bf16": 0.2}
 class Training:
     """A network and what its steps need, on a device."""
 
-    def __init__(self, mixer, objective, device, form=TOKENS, depth=1, **how):
+    def __init__(self, mixer, objective, device, form=TOKENS, depth=1, norm="layer", **how):
         self.stage, self.form = Stage(objective, Budget(steps=2), batch=4, **how), form
         toys.settle()
-        model = Model(mixer, width=16, depth=depth, causal=objective.needs_causal)
+        model = Model(mixer, width=16, depth=depth, norm=norm, causal=objective.needs_causal)
         self.network = model.build(form, objective.head(form, 16, "mean")).to(device)
         prepare(self.network, self.stage, device)
         self.optimizer = self.stage.optim.build(self.network, mixer.slow())
@@ -118,6 +125,44 @@ def test_kernels_of_all_blocks_are_computed_at_once(name, launches):
     _, found = stepped(find("mixers", name)(), Classify(), "cuda", form, split, depth=6, precision="bf16")
     del found.kernels["clone"]  # of gradients, for the test
     assert found.kernels.total() == pytest.approx(launches, rel=0.05)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("mixer", "form", "norm"),
+    [
+        *((Mega(chunk=8, weigh=weigh), TOKENS, "layer") for weigh in ("softmax", "laplace", "relu2")),
+        (S4D(states=4), TOKENS, "layer"),
+        *((S4D(states=4), form, "batch") for form in (TOKENS, VALUES)),
+        (Pythia(layers=2, heads=2), TOKENS, "layer"),
+    ],
+    ids=str,
+)
+def test_what_a_gpu_does_to_keep_less_in_memory_leaves_the_gradient(mixer, form, norm, again, monkeypatch):
+    monkeypatch.setattr(mega, "WEIGHTS", 100)
+    monkeypatch.setattr(longconv, "GPU_BLOCK", 1000)
+    how = {"norm": norm, "activation_checkpointing": again}
+    there, found = stepped(mixer, Masked(0.3), "cuda", form, **how)
+    here, _ = stepped(mixer, Masked(0.3), "cpu", form, norm=norm)
+    assert apart(there, here) < CLOSE["fp32"]
+    assert found.kernels and not found.waits
+
+
+def kept_bytes(compute):
+    """Bytes that are kept for a backward pass."""
+    found = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: found.append(x.nbytes) or x, lambda x: x):
+        compute()
+    return sum(found)
+
+
+def test_convolutions_and_batch_normalisation_keep_nothing_twice():
+    u = torch.randn(4, 1000, 8, device="cuda", requires_grad=True)
+    kernel = torch.randn(8, 1000, device="cuda")
+    spectra = (4 + 1) * 8 * 1001 * 8  # of the inputs and of the kernel: complex numbers of 8 bytes
+    assert kept_bytes(lambda: causal_conv(u, kernel)) == spectra
+    norm = BatchNorm(8).to("cuda")
+    assert kept_bytes(lambda: norm(u)) < 1.1 * u.nbytes
 
 
 def test_waiting_and_mixing_devices_would_be_noticed():

@@ -25,6 +25,19 @@ def test_equals_the_formula_with_independent_projections():
     torch.testing.assert_close(layer(x, None), layer.out(weights @ layer.v(x)))
 
 
+@pytest.mark.parametrize("length", [7, 50, 200])
+def test_causal_attention_needs_no_mask_for_padding_that_comes_last(length):
+    q, k, v = (torch.randn(3, 2, length, 8, requires_grad=True) for _ in range(3))
+    real = torch.arange(length) < torch.tensor([length, length // 2, 1])[:, None]
+    layer = Attention(heads=2).build(LayerContext(16, length, causal=True))
+    mask = real[:, None, None] & torch.ones(length, length, dtype=torch.bool).tril()
+    masked = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+    outputs = [y * real[:, None, :, None] for y in (layer.mix(q, k, v, real), masked)]
+    gradients = [torch.autograd.grad(y.square().sum(), (q, k, v)) for y in outputs]
+    assert torch.equal(*outputs)
+    assert all(map(torch.equal, *gradients))
+
+
 def test_rotary_attention_sees_distances_only():
     layer = Attention(heads=2).build(LayerContext(8, 4, rotary=True)).double()  # for shorter sequences
     token = torch.randn(4, 8, dtype=torch.double)

@@ -15,13 +15,13 @@ import torch
 import toys
 from engines import run_experiment, trained
 from processes import environment
-from selfpretrain.errors import Interrupted, SelfPretrainError, SpecError
+from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.integrity import read_predictions
 from selfpretrain.runner import tuning
 from selfpretrain.runner.executors import processes
-from selfpretrain.runner.executors.base import Ended, Executor
+from selfpretrain.runner.executors.base import Ended, Executor, failure_of
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
 from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
@@ -246,10 +246,11 @@ class Scripted(Executor):
 
     def poll(self, timeout):
         done, self.running = self.running[:1], self.running[1:]
-        return [Ended(job, how := self.ends.get(job.id, ["done"]).pop(0), self.error(how)) for job in done]
+        return [self.ended(job, self.ends.get(job.id, ["done"]).pop(0)) for job in done]
 
-    def error(self, how):
-        return {"failed": SelfPretrainError("broken"), "lost": SelfPretrainError("killed")}.get(how)
+    def ended(self, job, how):
+        reason = {"failed": "broken", "lost": "killed", "unfit": f"{job.id} needs 90 GB"}.get(how)
+        return failure_of(job, (how, reason)) if reason else Ended(job, how)
 
     def stop(self):
         self.ends = {job.id: ["stopped"] for job in self.running}
@@ -344,6 +345,16 @@ def test_what_is_lost_is_tried_again_and_what_failed_is_not():
     with pytest.raises(SelfPretrainError, match="broken"):
         StageQueue(chain("a", "c", "b<a", "d"), executor, never).run()
     assert executor.started == ["a", "c"] and executor.closed
+
+
+def test_a_stage_that_does_not_fit_leaves_out_what_starts_from_it_alone():
+    executor = Scripted({"a": ["unfit"], "e": ["unfit"]})
+    jobs = chain("a", "c", "b<a", "b2<b", "d<c", "e", "f<e", "g<d")
+    with pytest.warns(UserWarning, match="needs 90 GB; the other stages go on") as said:  # noqa: SIM117
+        with pytest.raises(DoesNotFit, match=r"^a needs 90 GB; e needs 90 GB$") as found:
+            StageQueue(jobs, executor, never).run()
+    assert executor.started == ["a", "c", "e", "d", "g"] and executor.closed
+    assert len(said) == 2 and found.value.exit_code == 1
 
 
 def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():

@@ -15,6 +15,7 @@ from processes import SUPPORT, python
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.pythia import Pythia
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
@@ -89,12 +90,13 @@ def counted(sizes):
     return keep
 
 
-def test_activations_worked_out_again_take_less_memory():
+@pytest.mark.parametrize("mixer", [Attention(), Pythia(layers=6, heads=2)], ids=["blocks", "layers"])
+def test_activations_worked_out_again_take_less_memory(mixer):
     kept = {}
     for activation_checkpointing in (False, True):
         sizes = kept[activation_checkpointing] = []
         with torch.autograd.graph.saved_tensors_hooks(counted(sizes), lambda x: x):
-            gradients(Attention(), Masked(0.3), activation_checkpointing=activation_checkpointing)
+            gradients(mixer, Masked(0.3), activation_checkpointing=activation_checkpointing)
     assert sum(kept[True]) < 0.5 * sum(kept[False])
 
 

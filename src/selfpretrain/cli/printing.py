@@ -13,7 +13,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from ..report.analysis import Analysis
     from ..report.results import ExperimentResults
-    from ..runner.plan import Forecast
+    from ..runner.forecast import Forecast
     from ..system.events import Event
 
     Outcome = Forecast | ExperimentResults | str
@@ -25,7 +25,7 @@ LONG = 3600  # estimated seconds above which a command warns before it starts
 
 def content_of(outcome: "Outcome") -> dict[str, Any]:
     """Return a forecast, the jobs of a detached run, or results as JSON values."""
-    from ..runner.plan import Forecast
+    from ..runner.forecast import Forecast
 
     if isinstance(outcome, Forecast):
         stages = [dict(zip(outcome.headings, row, strict=True)) for row in outcome.rows]
@@ -49,7 +49,7 @@ def measured(results: "ExperimentResults") -> dict[str, Any]:
 def show(outcome: "Outcome") -> None:
     """Print a forecast, the jobs of a detached run, or results; with torchrun, the main process prints."""
     from ..report.analysis import analyse
-    from ..runner.plan import Forecast
+    from ..runner.forecast import Forecast
     from ..system import distributed
 
     if isinstance(outcome, Forecast):

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import DataError, SpecError
+from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
@@ -54,13 +54,14 @@ def study(
     results: Results = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore bundled results; train everything.")] = False,
     gpu: Annotated[
-        str, typer.Option(help="With --dry-run: also estimate the time on this GPU, e.g. a100.")
+        str, typer.Option(help="With --dry-run: memory, hours and dollars on this GPU, e.g. a100.")
     ] = "",
 ) -> None:
     """Run a study, or all of them, and report the results next to the numbers of the paper."""
     from .. import api
     from ..report.sequential import parse_seeds
     from ..training.cost import COUNTED
+    from ..training.gpus import find_card
 
     most, design = parse_seeds(seeds)
     workspace = run.workspace()
@@ -68,6 +69,8 @@ def study(
     changed = flags.assignments(settings)
     if gpu and not run.dry_run:
         raise SpecError("--gpu is about the forecast of --dry-run; add --dry-run, or leave it out")
+    if gpu:
+        find_card(gpu)
     if changed and results:
         raise SpecError("--results keeps studies as they are; leave out -s, or --results")
     extra = tuple(resolve("mixers", each.strip()) for each in mixers.split(",")) if mixers else ()
@@ -91,7 +94,7 @@ def study(
             return api.run_request(planned.request, workspace, planned)
 
     if name == "all":
-        _every(plan, carry_out, run.as_json)
+        _every(plan, carry_out, run.as_json, gpu)
     else:
         outcome = carry_out(plan(name))
         print_json(content_of(outcome)) if run.as_json else show(outcome)
@@ -101,10 +104,15 @@ def _every(
     plan: "Callable[[str], PlannedRequest]",
     carry_out: "Callable[[PlannedRequest], Outcome]",
     json: bool,
+    gpu: str,
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
+    from ..training.gpus import find_card
+
     requested = 0
+    unfit: DoesNotFit | None = None
     different = set[str]()
+    hours = dict[str, float]()
     found = dict[str, Any]()
     console = Console(quiet=json)
     for each in names("studies"):
@@ -116,15 +124,32 @@ def _every(
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
             continue
+        except DoesNotFit as error:  # its page says so; the other studies may fit
+            unfit = unfit or error
+            continue
         if json:
             found[each] = content_of(outcome)
         else:
             show(outcome)
         requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
         different |= planned.plan.stages.keys()
-    console.print(f"{requested:,} stages requested by all studies, {len(different):,} different ones")
+        hours |= getattr(outcome, "gpu_hours", None) or {}
+    totals, spent = {}, ""
+    if gpu:
+        whole = sum(hours.values())
+        totals = {"hours": whole, "dollars": whole * find_card(gpu).dollars}
+        spent = (
+            f"; {len(hours):,} to run: {whole:,.0f} hours and {totals['dollars']:,.0f} dollars on one {gpu}"
+        )
+    console.print(
+        f"{requested:,} stages requested by all studies, {len(different):,} different ones{spent}",
+        soft_wrap=True,
+        highlight=False,
+    )
     if json:
-        print_json({"asked": requested, "different": len(different), "studies": found})
+        print_json({"asked": requested, "different": len(different), "studies": found} | totals)
+    if unfit is not None:
+        raise unfit
 
 
 def _say_restored(event: Event) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..data.dataloader import BatchSampler
-from ..errors import StageFailed
+from ..errors import DoesNotFit, StageFailed
 from ..runner.experiment import Finished
 from ..runner.run import run_recipes
 from ..runner.stage import ONE_THREAD_BELOW
@@ -120,7 +120,7 @@ class Trainings:
         return stage, network, data
 
     def _may_halve(self, error: StageFailed) -> bool:
-        return self.halves and isinstance(error.__cause__, MEMORY_ERRORS)
+        return self.halves and (isinstance(error, DoesNotFit) or isinstance(error.__cause__, MEMORY_ERRORS))
 
 
 class StoredTrainings(Trainings):

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, spec
@@ -60,23 +60,20 @@ class AttentionLayer(Heads):
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax(q k^T / sqrt(E)) v."""
-        mask = self._mask(padding_mask, q.shape[2])
-        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal and mask is None)
+        # Padding comes last: a causal layer looks at none from a real position, and needs no (B, L, L) mask.
+        mask = None if self.causal else key_mask(padding_mask)
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal)
 
     def weights(self, x: Vectors, padding_mask: PaddingMask = None) -> Float[Tensor, "B H L L"]:
         """Return the attention weights softmax(q k^T / sqrt(E)), for inspection, not training."""
         q, k, _ = self.project(x)
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        mask = self._mask(padding_mask, x.shape[1])
-        if mask is None and self.causal:
-            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-        return (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
-
-    def _mask(self, padding_mask: PaddingMask, length: int) -> Bool[Tensor, "B 1 _ L"] | None:
-        mask = key_mask(padding_mask)
-        if mask is not None and self.causal:
-            mask = mask & mask.new_ones(length, length).tril()
-        return mask
+        if padding_mask is not None:
+            scores = scores.masked_fill(~padding_mask[:, None, None], -math.inf)
+        if self.causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
+        return scores.softmax(-1)
 
 
 @torch.no_grad()

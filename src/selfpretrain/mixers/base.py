@@ -1,12 +1,14 @@
 """The base class of token mixers, the context in which they are built, and layers of other code."""
 
 import abc
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..errors import SpecError
 from ..registry import name_of
@@ -104,6 +106,21 @@ def check_length(length: int, longest: int) -> None:
     """
     if length > longest:
         raise SpecError(f"sequence of length {length}, the mixer was built for at most {longest}")
+
+
+def recompute_layers(network: nn.Module, on: bool) -> bool:
+    """Let layers of Hugging Face's networks recompute their activations in the backward pass, or keep them.
+
+    Returns:
+        Whether there are such layers.
+    """
+    layers = [
+        layer for layer in network.modules() if getattr(layer, "gradient_checkpointing", None) is not None
+    ]
+    for layer in layers:
+        layer.gradient_checkpointing = on
+        layer._gradient_checkpointing_func = functools.partial(checkpoint, use_reentrant=False)
+    return bool(layers)
 
 
 class ForeignModule(nn.Module):

@@ -11,12 +11,13 @@ and keys are rotated and there is no b, which in the paper is then a product of 
 """
 
 import math
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..config import Count, Rate, spec
 from ..errors import SpecError
@@ -27,7 +28,11 @@ from .common.convolution import MovingAverages
 from .ops._exact import full_precision
 from .ops.longconv import causal_conv, two_sided_conv
 
+WEIGHTS = 1 << 26
+"""Most weights of attention at a time on GPUs; of more, the backward pass works them out again."""
+
 Chunks = Float[Tensor, "B n T z"]
+Values = Float[Tensor, "B n T E"]
 
 
 @spec
@@ -107,31 +112,48 @@ class MegaLayer(nn.Module):
         return F.silu(y + self.skip * u)
 
     def _attend(self, Q: Tensor, K: Tensor, V: Tensor, padding_mask: PaddingMask) -> Tensor:
-        """Return f(Q K^T) V within every chunk."""
+        """Return f(Q K^T) V within every chunk; on GPUs, some chunks after the other if there are many."""
         L = Q.shape[1]
         size = min(self.chunk or L, L)
         real = padding_mask
         if real is None:
             real = torch.ones(Q.shape[:2], dtype=torch.bool, device=Q.device)
-        Q, K, V = (F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V))
-        visible = F.pad(real, (0, -L % size)).unflatten(1, (-1, size))[:, :, None]  # (B, n, 1, T)
-        visible = visible & visible.new_ones(size, size).tril() if self.causal else visible
-        return (self._weights(Q, K, visible).to(V.dtype) @ V).flatten(1, 2)[:, :L]
+        Q, K, V, real = (
+            F.pad(a, (0, 0, 0, -L % size)).unflatten(1, (-1, size)) for a in (Q, K, V, real[..., None])
+        )
+        Q, K, bias = self._with_positions(Q, K)
+        fit = max(1, WEIGHTS // size**2)  # chunks at a time
+        if Q.device.type == "cpu" or Q.shape[0] * Q.shape[1] <= fit:
+            return self._mix(Q, K, V, real.mT, bias).flatten(1, 2)[:, :L]
+        groups = zip(*(a.flatten(0, 1)[:, None].split(fit) for a in (Q, K, V, real.mT)), strict=True)
+        again: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
+        mixed = torch.cat([checkpoint(self._mix, *group, bias, **again) for group in groups])
+        return mixed.view_as(V).flatten(1, 2)[:, :L]
 
-    def _weights(self, Q: Chunks, K: Chunks, visible: Bool[Tensor, "B n _ T"]) -> Float[Tensor, "B n T T"]:
+    def _with_positions(self, Q: Chunks, K: Chunks) -> tuple[Chunks, Chunks, Float[Tensor, "T T"] | float]:
+        """Return queries and keys, rotated if positions are, and else the bias b[t - s]."""
         T, z = Q.shape[2:]
         if self.near is None:
             if len(self.theta) < T:
                 self.theta = angles(T, z).to(Q.device)
             theta = self.theta[:T]
             Q, K = (rotate(a, theta.cos().to(Q), theta.sin().to(Q)) for a in (Q, K))
-            bias: Tensor | float = 0.0
-        else:
-            check_length(T, self.longest)
-            position = torch.arange(T, device=Q.device)
-            bias = self.near[position[:, None] - position + self.longest - 1]
+            return Q, K, 0.0
+        check_length(T, self.longest)
+        position = torch.arange(T, device=Q.device)
+        return Q, K, self.near[position[:, None] - position + self.longest - 1]
+
+    def _mix(
+        self, Q: Chunks, K: Chunks, V: Values, real: Bool[Tensor, "B n 1 T"], bias: Tensor | float
+    ) -> Values:
+        visible = real & real.new_ones(Q.shape[2], Q.shape[2]).tril() if self.causal else real
+        return self._weights(Q, K, visible, bias).to(V.dtype) @ V
+
+    def _weights(
+        self, Q: Chunks, K: Chunks, visible: Bool[Tensor, "B n _ T"], bias: Tensor | float
+    ) -> Float[Tensor, "B n T T"]:
         if self.weigh == "softmax":
-            logits = (Q * z**-0.5) @ K.mT + bias
+            logits = (Q * Q.shape[-1] ** -0.5) @ K.mT + bias
             return logits.masked_fill(~visible, torch.finfo(logits.dtype).min).softmax(-1)
         logits = Q @ K.mT / visible.sum(-1, keepdim=True).clamp(min=1) + bias
         if self.weigh == "relu2":

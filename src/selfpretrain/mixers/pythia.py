@@ -102,10 +102,13 @@ class PythiaLayer(nn.Module):
         return self.leave(y.last_hidden_state)
 
     def _attention_mask(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
-        """Return the attention mask; every position sees itself, so that no row of padding is empty."""
+        """Return the attention mask; every position sees itself, so that no row of padding is empty.
+
+        Padding comes last, where no real position of a causal model looks: one mask is for all sequences.
+        """
         mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
         mask = (mask.tril() if self.causal else mask)[None, None]
-        if padding_mask is None:
+        if self.causal or padding_mask is None:
             return mask
         itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
         return mask & padding_mask[:, None, None, :] | itself

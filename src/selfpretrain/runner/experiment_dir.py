@@ -125,11 +125,15 @@ class ExperimentFolder:
                     remove_leftovers(folder, ABANDONED_SECONDS)
         self.folder.write(STUDY, self.planned(tuple(notes)).to_json())
 
-    def finish(self) -> None:
-        """Add baseline scores and measurements, and write the report."""
+    def finish(self, notes: Iterable[str] = ()) -> None:
+        """Add baseline scores, measurements and notes on this run, and write the report."""
         found = results.read_plan(self.path)
         tasks = tuple(
-            replace(task, baselines=_baselines(cells[0].recipe.task, self.workspace))
+            replace(
+                task,
+                baselines=_baselines(cells[0].recipe.task, self.workspace),
+                notes=(*task.notes, *notes),
+            )
             for task, cells in zip(found.tasks, self.experiment.by_task(), strict=True)
         )
         found = replace(found, tasks=tasks, measures=self.measures(), stamp=self._stamp())

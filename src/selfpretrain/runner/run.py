@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from ..errors import Interrupted, SelfPretrainError, SpecError
+from ..errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
 from ..registry import find
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.progress import show_stages
 from ..system.startup import raise_on_signal
-from ..training import cost
+from ..training.gpus import CPU_CORE
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe
 from ..training.train import Stop
@@ -47,8 +47,11 @@ def begin(plan: Plan, workspace: Workspace, bundled: Path | None = None) -> Expe
     return folder
 
 
-def finish(folder: ExperimentFolder) -> None:
+def finish(folder: ExperimentFolder, notes: Iterable[str] = ()) -> None:
     """Write the report of an experiment.
+
+    Args:
+        notes: what a reader should know of this run, e.g. which stages did not fit into memory.
 
     Raises:
         Interrupted: when asked to stop before the report is begun; the report itself can be interrupted.
@@ -57,7 +60,7 @@ def finish(folder: ExperimentFolder) -> None:
         with raise_on_signal():
             if folder.workspace.stop():
                 raise Interrupted(RESUMABLE)
-            folder.finish()
+            folder.finish(notes)
 
 
 def _run_sequentially(folder: ExperimentFolder) -> ExperimentFolder:
@@ -118,8 +121,7 @@ def _executor_name(missing: list[PlannedStage], costs: dict[str, float], workspa
     if workspace.executor != "auto":
         return workspace.executor
     seconds = sum(
-        STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / cost.SPEED)
-        for stage in missing
+        STAGE_OVERHEAD + (stage.recipe.last.budget.seconds or costs[stage.id] / CPU_CORE) for stage in missing
     )
     return "processes" if seconds > WORKER_START * workspace.workers else "serial"
 
@@ -131,7 +133,8 @@ class StageQueue:
     the remaining work. A stage that is locked by another process is postponed until nothing else is left.
 
     A lost stage is retried up to ``executor.attempts`` times; a failed one is not. After a failure or a stop
-    request no further stage is started, and running ones may finish.
+    request no further stage is started, and running ones may finish. A stage that does not fit into memory
+    fails alone: only those that start from it are left out.
     """
 
     def __init__(
@@ -155,6 +158,7 @@ class StageQueue:
         self.running: set[str] = set()
         self.lost: dict[str, int] = {}
         self.failures: list[SelfPretrainError] = []
+        self.unfit: list[str] = []  # why stages do not fit into memory
         self.stopping = False
 
     @classmethod
@@ -196,6 +200,7 @@ class StageQueue:
         Raises:
             Interrupted: when asked to stop, after every running stage has saved a checkpoint.
             SelfPretrainError: if a stage failed or was lost too often; finished stages are kept.
+            DoesNotFit: if a stage does not fit into memory; all others have finished.
         """
         with self.display(), closing(self.executor):
             self.executor.announce(self.waiting)
@@ -210,6 +215,8 @@ class StageQueue:
             raise self.failures[0]
         if self.waiting:
             raise Interrupted(RESUMABLE)
+        if self.unfit:
+            raise DoesNotFit("; ".join(self.unfit))
 
     @property
     def is_closing(self) -> bool:
@@ -255,4 +262,19 @@ class StageQueue:
             self._handle_failure(ended)
 
     def _handle_failure(self, ended: Ended) -> None:
+        if isinstance(ended.error, DoesNotFit):
+            # Its words alone: the traceback of the error would keep tensors of the stage on the GPU.
+            self.unfit.append(str(ended.error))
+            self._leave_out(ended.stage)
+            return
         self.failures.append(ended.error or SelfPretrainError(f"{ended.stage.id} failed"))
+
+    def _leave_out(self, stage: PlannedStage) -> None:
+        """Take the stages off the queue that start from this one, or from one of those."""
+        gone = {stage.id}
+        for other in list(self.waiting):
+            if other.parent in gone:
+                gone.add(other.id)
+                self.waiting.remove(other)
+        self.left -= sum(self.costs[name] for name in gone)
+        warnings.warn(f"{self.unfit[-1]}; the other stages go on", stacklevel=2)

@@ -13,7 +13,15 @@ from typing import Any
 import torch
 
 from ..config import to_dict
-from ..errors import Interrupted, SelfPretrainError, SpecError, StageFailed, StoreError, first_line
+from ..errors import (
+    DoesNotFit,
+    Interrupted,
+    SelfPretrainError,
+    SpecError,
+    StageFailed,
+    StoreError,
+    first_line,
+)
 from ..registry import name_of
 from ..system import distributed
 from ..system.events import Event, emit
@@ -21,6 +29,7 @@ from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
+from ..training.memory import saved_memory
 from ..training.recipe import (
     Recipe,
     build_network,
@@ -51,7 +60,11 @@ from .workspace import Workspace
 ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
 Outcome = tuple[str, str]
-"""How a stage ended (done, failed, stopped or lost), and why: strings, readable without this package."""
+"""How a stage ended (done, failed, unfit, stopped or lost), and why: strings, for any process to read."""
+LESS_MEMORY = (
+    "-s stage.activation_checkpointing=true or a smaller stage.batch needs less, as does a larger GPU more"
+)
+"""What to do about a stage that needs more memory than there is."""
 MACHINE_PARTS = ("results", "data", "source")
 """Parts of a recipe's identity that depend on the machine."""
 
@@ -70,6 +83,7 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
     Raises:
         Interrupted: if asked to stop; the stage resumes from its checkpoint next time.
         StageFailed: if an unexpected error occurred; the traceback is in the stage's folder.
+        DoesNotFit: if the GPU has too little memory.
     """
     folder = workspace.folder(stage.id)
     result = None
@@ -127,6 +141,9 @@ def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
             write_text(trace, f"{error}\n")
         return error
     write_text(trace, traceback.format_exc())
+    if isinstance(error, torch.OutOfMemoryError):
+        traceback.clear_frames(error.__traceback__)  # they hold tensors, and the next stage needs the memory
+        return DoesNotFit(f"{attempt.name}: the GPU ran out of memory; {LESS_MEMORY}")
     return StageFailed(f"{attempt.name}: {first_line(error)} (the traceback is in {trace})")
 
 
@@ -164,15 +181,19 @@ class StageRun:
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
         recipe, device = self.recipe, self.workspace.device
+        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
+        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
+        saving = saved_memory(recipe.last, stage)
+        if saving:
+            emit(Event("fit", self.stage.id, numbers={"how": saving}))
         if self.main:
             plain = to_dict(self.stage.recipe)
             self.folder.write("recipe.json", {"format": FORMAT} | plain)
-            self.folder.write("environment.json", environment(device) | recipe.model.mixer.libraries(device))
+            place = environment(device) | recipe.model.mixer.libraries(device)
+            self.folder.write("environment.json", place | ({"memory saved by": saving} if saving else {}))
             if modules := foreign_modules(plain):
                 sources = {module: code_hash.source_of(module) for module in modules}
                 self.folder.write(SOURCES, {"format": FORMAT, "modules": sources})
-        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
-        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
         return {
             "stage": stage,
             "network": self.network,
@@ -320,7 +341,7 @@ class RemoteStage:
         except Interrupted as error:
             return "stopped", str(error)
         except SelfPretrainError as error:
-            return "failed", str(error)
+            return "unfit" if isinstance(error, DoesNotFit) else "failed", str(error)
         return "done", ""
 
 

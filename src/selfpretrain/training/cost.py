@@ -24,7 +24,7 @@ from torch import nn
 from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
-from ..errors import SelfPretrainError, SpecError, StageFailed, first_line, nearest
+from ..errors import SelfPretrainError, StageFailed, first_line
 from ..registry import name_of
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
@@ -33,12 +33,6 @@ from .optim import Optim
 from .recipe import Budget, Recipe, build_network, fingerprint, training_data
 from .transfer import freeze
 
-GPUS = {"t4": 65e12, "v100": 125e12, "l4": 121e12, "rtx4090": 165e12, "a100": 312e12, "h100": 989e12}
-"""Peak FLOP/s of dense half-precision products, from NVIDIA's data sheets; an H200 counts as an H100."""
-SPEED = 2.5e10
-"""Assumed FLOP/s of a small network on one CPU core, a guess for estimates without a measurement."""
-UTILISATION = 0.05
-"""Assumed utilisation of a GPU, as a share of its peak."""
 TOLERANCE = 0.005
 """Relative tolerance of the linear interpolation of FLOPs between two lengths."""
 MIN_DEPTH = 2
@@ -60,7 +54,6 @@ BACKWARD = 2.0
 """Times that a backward pass takes, in forward passes."""
 ENOUGH = 1.0
 """Seconds of passes after which no further one is measured."""
-ASSUMED = "if 5 % of its peak is reached; Coser & Orvieto's times on an A100 correspond to 1 to 8 %"
 
 
 @dataclass(frozen=True)
@@ -260,18 +253,6 @@ def _asking_time() -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-def gpu_seconds(flops: float, gpu: str) -> float:
-    """Return the estimated seconds for a number of FLOPs on a GPU, at the share ``UTILISATION`` of its peak.
-
-    Raises:
-        SpecError: if the GPU is not in ``GPUS``.
-    """
-    name = gpu.lower().replace(" ", "").replace("h200", "h100")
-    if name not in GPUS:
-        raise SpecError(f"--gpu {gpu}: its peak is not known{nearest(name, GPUS)}")
-    return flops / (UTILISATION * GPUS[name])
 
 
 def fitting(size: Callable[[int], float], goal: float, step: int) -> int:

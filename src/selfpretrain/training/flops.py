@@ -46,8 +46,7 @@ class _Counter(TorchDispatchMode):
         super().__init__()
         self.rest = 0
         self.ffts = 0
-        ours = {packet: shape_wrapper(formula) for packet, formula in _formulas().items()}
-        self.formulas = flop_registry | ours
+        self.formulas = flop_formulas()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -72,6 +71,12 @@ class _Counter(TorchDispatchMode):
 
 _PRIMITIVES: set[Any] = set()
 """Operations that torch does not decompose: asking again takes longer than most of them run."""
+
+
+@functools.cache
+def flop_formulas() -> dict[Any, Callable[..., int]]:
+    """Return a formula for every operation with FLOPs, which takes its arguments and ``out_val``."""
+    return flop_registry | {packet: shape_wrapper(formula) for packet, formula in _formulas().items()}
 
 
 @functools.cache

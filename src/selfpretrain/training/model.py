@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from ..config import Count, Rate, spec
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
-from ..mixers.base import KernelLayer, LayerContext, Mixer, Positions, refuse_causal
+from ..mixers.base import KernelLayer, LayerContext, Mixer, Positions, recompute_layers, refuse_causal
 from ..objectives.common.heads import Pooling
 from ..registry import name_of
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
@@ -232,12 +232,21 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList([first, *(Block(spec, form.length, i) for i in range(1, spec.depth))])
         self.norm = make_norm(spec) if spec.placement == "pre" else None
         self.head = head
+        self.whole = spec.mixer.whole
         self.activation_checkpointing = False  # recompute the activations of blocks in the backward pass
         self.joint_kernels = False  # compute the convolution kernels of all blocks at once
 
     def networks(self) -> "list[Network]":
         """Return the networks that are trained independently of one another: this one."""
         return [self]
+
+    def recompute_activations(self, on: bool) -> None:
+        """Recompute activations in the backward pass, to save memory: block by block.
+
+        A block that is a whole network recomputes those of its own layers, if it can.
+        """
+        inside = self.whole and recompute_layers(self.blocks, on)
+        self.activation_checkpointing = on and not inside
 
     def features(
         self, inputs: Inputs, padding_mask: PaddingMask = None, masked: PositionMask = None
@@ -312,6 +321,10 @@ class BatchNorm(nn.Module):
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Normalise every channel by the batch's mean and variance (in eval mode: running averages)."""
+        alone = not self.training or (padding_mask is None and distributed.world_size() == 1)
+        if alone and x.device.type != "cpu":  # the library's kernel keeps ``x`` alone for the backward pass
+            statistics = (self.mean, self.variance, self.weight, self.bias, self.training, self.momentum)
+            return F.batch_norm(x.flatten(0, 1), *statistics, eps=1e-5).view_as(x)
         mean, variance = self._batch_moments(x, padding_mask) if self.training else (self.mean, self.variance)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
 

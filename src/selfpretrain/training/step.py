@@ -58,7 +58,7 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
             + (f" in {stage.grad_accumulation} parts each" if stage.grad_accumulation > 1 else "")
         )
     for each in network.networks():
-        each.activation_checkpointing = stage.activation_checkpointing
+        each.recompute_activations(stage.activation_checkpointing)
         each.joint_kernels = device.type == "cuda" and not stage.compile
     if stage.compile:
         limit = torch._dynamo.config.recompile_limit

@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..data.dataloader import BatchSampler, PrefetchLoader
-from ..data.dataset import SequenceDataset, generator
+from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
 from ..objectives.base import ObjectiveBatch
 from ..system import distributed
+from ..system.hardware import gpu_memory
 from .evaluate import evaluate, reduce_sums, validation_data
+from .memory import GB, fit_stage
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe, Stage
@@ -85,18 +87,31 @@ def prepare_training(
 ) -> tuple[Stage, TrainingData]:
     """Freeze what the last stage of a recipe does not train, and return the stage and its data for ``train``.
 
+    On a GPU the stage saves memory if it would not fit as it is, see ``fit_stage``.
+
     Args:
         recipe: its last objective knows what it counts, see ``measured``.
         examples: those to train on.
         steps: length of the budget; None: it is in seconds.
+
+    Raises:
+        DoesNotFit: if a step needs more memory than the GPU has.
     """
     stage = recipe.last
+    share = PRELOADED
+    if torch.device(device).type == "cuda":
+        memory = distributed.smallest(gpu_memory(device)) / GB
+        longest = int(examples.longest.max())
+        padded = bool((examples.lengths < longest).any())
+        fit = fit_stage(recipe, memory, longest, padded, distributed.world_size())
+        stage = fit.applied_to(stage)
+        share = min(share, max(0.0, 1 - fit.gigabytes / memory))
     freeze(network, stage.freeze)
     if not stage.objective.masks_inputs:
         freeze(network, ("*embed.mask_token",))
     if not stage.objective.reads_inputs:
-        examples = examples.preload(device)
-    data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device))
+        examples = examples.preload(device, share)
+    data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device, share))
     return replace(stage, budget=stage.budget.as_steps(steps)), data
 
 

@@ -13,6 +13,8 @@ from ._exact import full_precision
 
 BLOCK = 1 << 21
 """Bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout."""
+GPU_BLOCK = 1 << 28
+"""Bytes per block on other devices, so that few kernels are launched and what a block needs is small."""
 
 Sequences = Float[Tensor, "B L H"]
 Taps = Float[Tensor, "H T"]
@@ -64,10 +66,7 @@ def _circular_kernel(past: Taps, future: Taps | None, n: int) -> Float[Tensor, "
 def _fft_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
     # FFTs support fp32 and fp64 only; under autocast the kernel would lose digits silently.
     with full_precision(u.device):
-        kernel_circle = kernel_circle.to(torch.promote_types(u.dtype, torch.float32))
-        if u.device.type != "cpu":
-            return circular_conv(u, kernel_circle)
-        return _BlockedConv.apply(u, kernel_circle)
+        return _BlockedConv.apply(u, kernel_circle.to(torch.promote_types(u.dtype, torch.float32)))
 
 
 def circular_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
@@ -78,7 +77,10 @@ def circular_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequence
 
 
 class _BlockedConv(torch.autograd.Function):
-    """``circular_conv`` by blocks of channels and sequences, which stores spectra for the backward pass."""
+    """``circular_conv`` by blocks of channels and sequences, which stores spectra for the backward pass.
+
+    Automatic differentiation would store the padded inputs and the uncut outputs, too: twice as much.
+    """
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, kernel_circle: Tensor) -> Tensor:
@@ -125,10 +127,10 @@ class _BlockedConv(torch.autograd.Function):
 
 
 def _blocks(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield groups of sequences, each with groups of channels, such that a block fits into the cache."""
+    """Yield groups of sequences, each with groups of channels, such that a block fits its size."""
     B, _, H = u.shape
     n = kernel_circle.shape[1]
-    values = BLOCK // kernel_circle.element_size()
+    values = (BLOCK if u.device.type == "cpu" else GPU_BLOCK) // kernel_circle.element_size()
     rows = max(1, values // (H * n))
     channels = max(1, values // (rows * n))
     channel_blocks = [slice(start, min(start + channels, H)) for start in range(0, H, channels)]

@@ -4,7 +4,7 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import SelfPretrainError, SpecError
+from ...errors import DoesNotFit, SelfPretrainError, SpecError
 from ..plan import PlannedStage
 from ..workspace import Workspace
 
@@ -16,6 +16,14 @@ class Ended:
     stage: PlannedStage
     how: Literal["done", "failed", "lost", "stopped"]
     error: SelfPretrainError | None = None  # the reason, if it failed or was lost
+
+
+def failure_of(stage: PlannedStage, outcome: tuple[str, str]) -> Ended:
+    """Return how a stage ended that another process reports as failed, unfit or lost, and why."""
+    how, reason = outcome
+    if how == "unfit":
+        return Ended(stage, "failed", DoesNotFit(reason))
+    return Ended(stage, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
 
 class Executor(abc.ABC):

@@ -9,11 +9,11 @@ import os
 from typing import Any
 
 from ... import registry
-from ...errors import Interrupted, SelfPretrainError, SpecError
+from ...errors import Interrupted, SpecError
 from ..plan import PlannedStage
 from ..stage import Outcome, RemoteStage, replay, run_remote
 from ..workspace import Workspace
-from .base import Ended, Executor
+from .base import Ended, Executor, failure_of
 
 RETRIES = 3
 """How often Ray restarts a stage whose process or node died."""
@@ -70,7 +70,7 @@ class Ray(Executor):
             return Ended(stage, "done")
         if how == "stopped":
             return Ended(stage, "stopped", Interrupted(reason))
-        return Ended(stage, "failed", SelfPretrainError(reason))
+        return failure_of(stage, (how, reason))
 
     def _outcome(self, stage: PlannedStage, task: Any) -> Outcome:
         errors = self._ray.exceptions

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ... import registry
-from ...errors import Interrupted, SelfPretrainError, SpecError, StageFailed
+from ...errors import DoesNotFit, Interrupted, SpecError, StageFailed
 from ..plan import PlannedStage
 from ..stage import Outcome, RemoteStage, replay
 from ..workspace import Workspace
-from .base import Ended, Executor
+from .base import Ended, Executor, failure_of
 
 POLL_SECONDS = 2.0
 """Seconds between queries of the queue."""
@@ -125,7 +125,7 @@ class Slurm(Executor):
             return Ended(stage, "done")
         if how == "stopped":
             return Ended(stage, "stopped", Interrupted(reason))
-        return Ended(stage, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
+        return failure_of(stage, outcome)
 
     def _outcome(self, stage: PlannedStage) -> Outcome | None:
         submitted = self._submitted[stage.id]
@@ -133,7 +133,8 @@ class Slurm(Executor):
             status, output = self._submitit.core.utils.pickle_load(submitted.paths.result_pickle)
             if status == "success":
                 return "done", ""
-            return "failed", output.strip().splitlines()[-1].partition(": ")[2]
+            kind, _, reason = output.strip().splitlines()[-1].partition(": ")
+            return "unfit" if kind.endswith(DoesNotFit.__name__) else "failed", reason
         if self._in_queue(submitted):
             self._missing_since.pop(stage.id, None)
             return None
@@ -204,7 +205,7 @@ def run_in_job(stage: RemoteStage) -> None:
             subprocess.run(["scontrol", "requeue", _job_id()], check=True)
         time.sleep(KILL_WAIT)
     if status != "done":
-        raise StageFailed(reason)
+        raise (DoesNotFit if status == "unfit" else StageFailed)(reason)
 
 
 def _job_id() -> str:

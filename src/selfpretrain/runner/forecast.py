@@ -1,0 +1,181 @@
+"""Forecasts: what the stages that must be run take, on this machine or on a GPU that need not be here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ..data.spec import Tokens
+from ..errors import DoesNotFit
+from ..registry import name_of
+from ..system.events import format_duration
+from ..training import cost
+from ..training.cost import COUNTED, Planner
+from ..training.evaluate import validation_data
+from ..training.gpus import CPU_CORE, EVALUATED, Card, find_card
+from ..training.memory import CONTEXT, FRAGMENTED, GB, fit_stage, saved_memory
+from ..training.mixer_checks import check_recipes
+from ..training.recipe import Recipe, training_data
+from ..training.trace import trace_step
+from .experiment import Cell
+from .plan import Plan, PlannedStage, missing_stages
+from .workspace import Workspace
+
+HOUR = 3600.0
+GUESS_NOTE = f", guessed at {CPU_CORE / 1e9:g} GFLOP/s a core; --measure times the steps"
+GPU_NOTE = (
+    "steps are traced without a GPU; times are within a factor of two of those that Coser & Orvieto print"
+)
+SHARED = ("task", "mixer", "stages", "times", "steps", "parameters", "FLOPs")
+HERE = (*SHARED, "takes")
+"""Columns of a forecast for this machine."""
+THERE = (*SHARED, "GB", "fits", "hours", "dollars")
+"""Columns of a forecast for a GPU."""
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """What a stage takes on a GPU."""
+
+    flops: float
+    gigabytes: float  # with what saves memory, if it is needed
+    fits: str  # "yes", what saves memory, or "no"
+    seconds: float
+    limited: bool  # whether its limit in hours ends it
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The stages to run, one row per stage that differs by more than seed or fold, and the total as text."""
+
+    rows: list[list[str]]
+    total: str
+    seconds: float  # estimated wall-clock time on this machine
+    notes: tuple[str, ...] = ()  # of a sequential design: how many seeds it may take
+    headings: tuple[str, ...] = HERE
+    gpu_hours: Mapping[str, float] | None = None  # of every stage to run, by its id; None: no GPU was named
+
+
+def forecast(
+    plan: Plan,
+    workspace: Workspace,
+    cells: Iterable[Cell] | None = None,
+    gpu: str = "",
+    bundled: frozenset[str] | None = frozenset(),
+    timed: bool = False,
+    planner: Planner = COUNTED,
+) -> Forecast:
+    """Estimate the cost of running a plan; nothing is written.
+
+    Args:
+        cells: those to run; None: all.
+        gpu: estimate memory, time and price on this GPU, one of ``gpus.CARDS``.
+        bundled: ids of stages with bundled results; None: restored results do not count either.
+        timed: measure the time per step on this machine instead of estimating it from FLOPs.
+        planner: the one that planned the recipes.
+    """
+    chosen = list(plan.experiment.cells if cells is None else cells)
+    todo = plan.stages_of(chosen)
+    missing = missing_stages(todo, workspace, bundled)
+    check_recipes((stage.recipe for stage in missing), brief=True)
+    groups = _group_by_cost(missing)
+    asked = (
+        f"{sum(len(cell.stages) for cell in chosen)} stages asked for, {len(todo)} different ones: "
+        f"{len(todo) - len(missing)} already on disk, {len(missing)} to run"
+    )
+    if gpu:
+        return _forecast_there(groups, find_card(gpu), gpu, asked, planner)
+    each = [_seconds(group[0].recipe, planner, timed) for group in groups]
+    flops = sum((planner.plan(group[0].recipe).flops * len(group) for group in groups), 0.0)
+    seconds = sum(one * len(group) for one, group in zip(each, groups, strict=True)) / workspace.workers
+    total = (
+        f"{asked}: {flops:.3g} FLOPs{planner.note}, "
+        f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"
+    )
+    rows = [[*_row(group, planner), format_duration(one)] for group, one in zip(groups, each, strict=True)]
+    return Forecast(rows, total if timed else total + GUESS_NOTE, seconds)
+
+
+def _forecast_there(
+    groups: list[list[PlannedStage]], card: Card, gpu: str, asked: str, planner: Planner
+) -> Forecast:
+    """Return the forecast for one GPU."""
+    rows, hours, unfit = [], dict[str, float](), 0
+    flops = 0.0
+    for group in groups:
+        recipe = group[0].recipe
+        found = on_gpu(recipe, card, planner)
+        each = found.seconds / HOUR
+        hours |= {stage.id: each for stage in group}
+        flops += found.flops * len(group)
+        unfit += len(group) * (found.fits == "no")
+        limit = "at most " if found.limited else ""
+        costs = (f"{found.gigabytes:.1f}", found.fits, limit + _number(each), _number(each * card.dollars))
+        rows.append([*_row(group, planner, found.flops), *costs])
+    whole = sum(hours.values())
+    total = (
+        f"{asked}: {flops:.3g} FLOPs, on one {gpu} {whole:,.0f} hours and {whole * card.dollars:,.0f} dollars"
+        + (f"; {unfit} do not fit into its {card.gigabytes:g} GB" if unfit else "")
+        + f" ({GPU_NOTE})"
+    )
+    return Forecast(rows, total, whole * HOUR, headings=THERE, gpu_hours=hours)
+
+
+def on_gpu(recipe: Recipe, card: Card, planner: Planner = COUNTED) -> OnGpu:
+    """Return what a recipe's last stage takes on a GPU, traced from shapes alone."""
+    data, planned = training_data(recipe), planner.plan(recipe)
+    differ = bool(data.lengths.min() != data.lengths.max())
+    task = recipe.task_of(recipe.last)
+    # Stubs have one length, but sequences of symbols seldom do.
+    padded = differ or (task.stub is not None and isinstance(task.form.signal, Tokens))
+    stage = replace(recipe.last, precision=card.precision)
+    there = replace(recipe, stages=(*recipe.stages[:-1], stage))
+    longest = int(data.longest.max())
+    try:
+        fit = fit_stage(there, card.gigabytes, longest, padded)
+        run = fit.applied_to(stage)
+        gigabytes, fits = fit.gigabytes, saved_memory(stage, run) or "yes"
+    except DoesNotFit:
+        run, fits = stage, "no"
+        gigabytes = FRAGMENTED * trace_step(there, longest, padded).peak_bytes / GB + CONTEXT
+    usual = round(float(data.longest.double().mean()))
+    trace = trace_step(replace(there, stages=(*recipe.stages[:-1], run)), usual, padded)
+    step, budget = card.seconds(trace), stage.budget
+    evaluated = stage.evals * len(validation_data(recipe)) / stage.batch
+    seconds = budget.seconds or step * ((planned.steps or 0) + EVALUATED * evaluated)
+    limit = HOUR * (budget.hours or float("inf"))
+    return OnGpu(trace.flops * (planned.steps or 0), gigabytes, fits, min(seconds, limit), seconds > limit)
+
+
+def _number(value: float) -> str:
+    """Return a number with two digits, or all digits before the point."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _group_by_cost(stages: Iterable[PlannedStage]) -> list[list[PlannedStage]]:
+    """Return stages in groups whose recipes differ by seed and fold only, and so cost the same."""
+    firsts: list[Recipe] = []
+    groups: list[list[PlannedStage]] = []
+    for stage in stages:
+        recipe = stage.recipe
+        first = replace(recipe, task=recipe.task.parts()[0], seed=0)
+        if first not in firsts:
+            firsts.append(first)
+            groups.append([])
+        groups[firsts.index(first)].append(stage)
+    return groups
+
+
+def _row(group: list[PlannedStage], planner: Planner, flops: float | None = None) -> list[str]:
+    recipe = group[0].recipe
+    plan = planner.plan(recipe)
+    stages = " > ".join(name_of(stage.objective) for stage in recipe.stages)
+    steps = "until time is up" if plan.steps is None else f"{plan.steps:,}"
+    counted = plan.flops if flops is None else flops
+    sizes = (str(len(group)), steps, f"{plan.parameters:,}", f"{counted:.3g}")
+    return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
+
+
+def _seconds(recipe: Recipe, planner: Planner, timed: bool) -> float:
+    plan = planner.plan(recipe)
+    if plan.steps is None:
+        return recipe.last.budget.seconds or 0.0
+    return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / CPU_CORE

@@ -1,0 +1,69 @@
+"""GPUs: what they compute, hold and cost, and how long a traced step takes on one.
+
+seconds = max(FLOPs / (share peak), bytes / (share bandwidth), kernels launch)
+
+Two numbers are fitted, ``SHARE`` and ``LAUNCH``, to the six times of an epoch on an A100 that Coser & Orvieto
+(2025) print in footnote 3; all six are within a factor of two. Their code is not ours, which may be faster.
+"""
+
+from dataclasses import dataclass
+
+from ..errors import SpecError, nearest
+from .recipe import Precision
+from .trace import StepTrace
+
+SHARE = 0.073
+"""Share of peak and of bandwidth that training reaches; fitted."""
+LAUNCH = 30e-6
+"""Seconds from one kernel to the next in a network whose kernels are small, of Python and PyTorch; fitted."""
+EVALUATED = 1 / 3
+"""Cost of an example in an evaluation, as a share of one in training: a forward pass alone."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU; numbers from the maker's data sheets."""
+
+    half: float  # FLOP/s of dense products of 16-bit numbers, with sums in 32 bits
+    single: float  # FLOP/s of 32-bit numbers
+    bandwidth: float  # bytes/s of its memory
+    gigabytes: float  # of its memory
+    dollars: float  # per hour
+    bf16: bool = True  # whether it has units for bfloat16, without which stages are in single precision
+
+    @property
+    def precision(self) -> Precision:
+        """Usual precision of stages on it."""
+        return "bf16" if self.bf16 else "fp32"
+
+    def seconds(self, trace: StepTrace) -> float:
+        """Return the estimated seconds of a step."""
+        rate = SHARE * self.half if self.bf16 else min(SHARE * self.half, self.single)
+        return max(trace.flops / rate, trace.bytes_moved / (SHARE * self.bandwidth), trace.kernels * LAUNCH)
+
+
+# Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4);
+# V100 and T4: Google Cloud, GPU alone, 2025. They change by the week, and differ fivefold between vendors.
+CARDS = {
+    "a100": Card(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
+    "h100": Card(989e12, 67e12, 3.35e12, 80.0, 2.69),
+    "3090": Card(71e12, 35.6e12, 0.936e12, 24.0, 0.22),
+    "rtx4090": Card(165e12, 82.6e12, 1.008e12, 24.0, 0.34),
+    "l4": Card(121e12, 30.3e12, 0.3e12, 24.0, 0.44),
+    "v100": Card(125e12, 15.7e12, 0.9e12, 32.0, 2.48, bf16=False),
+    "t4": Card(65e12, 8.1e12, 0.32e12, 16.0, 0.35, bf16=False),
+}
+CPU_CORE = 2.5e10
+"""FLOP/s of a small network on one CPU core, assumed where nothing was measured."""
+
+
+def find_card(name: str) -> Card:
+    """Return a GPU by its name; an H200 counts as an H100.
+
+    Raises:
+        SpecError: if it is not in ``CARDS``.
+    """
+    plain = name.lower().replace(" ", "").replace("h200", "h100").replace("rtx3090", "3090")
+    if plain not in CARDS:
+        raise SpecError(f"--gpu {name}: its peak is not known{nearest(plain, CARDS)}")
+    return CARDS[plain]

@@ -1,0 +1,355 @@
+"""Trace of a training step on a GPU: FLOPs, kernels, bytes moved and the peak of memory, from shapes alone.
+
+The step runs on the device ``meta``, whose tensors have shapes but no numbers: it takes no GPU, no data, and
+no time that grows with the length of sequences. Not counted are fragmentation and the workspaces of cuFFT and
+cuDNN; state matrices that are in float64 on CUDA count as float32.
+"""
+
+import hashlib
+import json
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..config import to_dict
+from ..data.dataset import generator
+from ..mixers.base import LayerContext
+from ..objectives.base import ObjectiveBatch
+from ..tasks.base import DatasetStub
+from .cuda_kernels import as_on_cuda, prepare_pairs
+from .flops import flop_formulas
+from .model import Network
+from .recipe import Recipe, build_network
+from .shortcuts import shortcut
+from .step import step
+from .transfer import freeze
+
+LARGE = 1 << 20
+"""Bytes from which the line of code that made a tensor is noted."""
+MANY = 20_000
+"""Operations of a step beyond which it is traced at short lengths, and extrapolated linearly."""
+SHORTEST = 16
+"""Positions of the first of these."""
+GROWTH = 1.6
+"""Increase of kernels from half a length from which their number grows with the length."""
+TENSORS = 36
+"""Weights that one kernel of the fused optimizer updates."""
+PASSES = {"adam": 7, "clip": 3}
+"""Times that weights, gradients and moments are read or written by the optimizer, and by clipping."""
+CLIP_KERNELS = 8
+"""Kernels of clipping beside those that pass over the gradients."""
+OURS = "/selfpretrain/"
+SHIPPED_TRACES = Path(__file__).with_name("shipped_traces.tsv")
+"""Traces of the papers' stages; those of other packages or versions are traced when they are needed."""
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """What one step asks of a GPU."""
+
+    flops: float
+    kernels: int
+    bytes_moved: float  # read and written by kernels
+    peak_bytes: int  # weights, gradients, optimizer, best weights so far and activations at their peak
+    by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
+
+    @classmethod
+    def line(cls, first: "StepTrace", second: "StepTrace", at: float) -> "StepTrace":
+        """Return first + at (second - first), for steps of which everything grows linearly."""
+
+        def on(a: float, b: float) -> float:
+            return a + at * (b - a)
+
+        sources = {*first.by_source, *second.by_source}
+        return cls(
+            on(first.flops, second.flops),
+            round(on(first.kernels, second.kernels)),
+            on(first.bytes_moved, second.bytes_moved),
+            round(on(first.peak_bytes, second.peak_bytes)),
+            {s: round(on(first.by_source.get(s, 0), second.by_source.get(s, 0))) for s in sources},
+        )
+
+
+def trace_step(
+    recipe: Recipe, length: int | None = None, padded: bool = False, training: bool = True
+) -> StepTrace:
+    """Trace one step of a recipe's last stage, with its batch, precision and ways to save memory.
+
+    Args:
+        length: padded length of the batch; None: the maximum of the task.
+        padded: whether some sequences are shorter, so that there is a padding mask.
+        training: trace forward and backward passes and the optimizer; else one batch of an evaluation.
+    """
+    length = length or recipe.task_of(recipe.last).form.length
+    key = trace_key(recipe, length, padded, training)
+    if key not in TRACES:
+        TRACES[key] = _shipped().get(key) or _trace_now(recipe, length, padded, training)
+    return TRACES[key]
+
+
+TRACES: dict[str, StepTrace] = {}
+"""Traces of this process, by what they depend on."""
+
+
+def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
+    """Return a hash of what the trace of a step depends on."""
+    stage = recipe.last
+    content = [
+        *to_dict([recipe.model, stage.objective]),
+        *(repr(recipe.task_of(stage).form), stage.freeze, stage.batch, stage.precision),
+        *(stage.grad_accumulation, stage.activation_checkpointing, bool(stage.optim.clip)),
+        *(length, padded, training),
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
+
+
+@cache
+def _shipped() -> dict[str, StepTrace]:
+    """Return the traces of the papers' stages, made by tools/traces.py, for plans in seconds."""
+    _, *lines = SHIPPED_TRACES.read_text(encoding="utf-8").splitlines()
+    found = {}
+    for key, flops, kernels, moved, peak, *_ in (line.split("\t") for line in lines):
+        found[key] = StepTrace(float(flops), int(kernels), float(moved), int(peak), {})
+    return found
+
+
+def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
+    network = network_on_meta(recipe)
+
+    def trace(positions: int, most: int | None = None) -> StepTrace:
+        return _trace(network, recipe, positions, padded, training, most)
+
+    try:
+        return trace(length, MANY)
+    except _TooMany:
+        network.zero_grad(set_to_none=True)
+    shorter, short = trace(SHORTEST), trace(2 * SHORTEST)
+    at = 2 * SHORTEST
+    while short.kernels < GROWTH * shorter.kernels and 2 * at < length:
+        at *= 2
+        shorter, short = short, trace(at)
+    return StepTrace.line(shorter, short, (length - at // 2) / (at // 2))
+
+
+def network_on_meta(recipe: Recipe) -> Network:
+    """Return the network of a recipe's last stage without memory for its weights, frozen as in training."""
+    try:
+        with torch.device("meta"):
+            network = build_network(recipe).to("meta")  # some matrices are computed, and kept, in main memory
+    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
+        network = build_network(recipe).to("meta")
+    freeze(network, recipe.last.freeze)
+    if not recipe.last.objective.masks_inputs:
+        freeze(network, ("*embed.mask_token",))
+    model, length = recipe.model, recipe.task_of(recipe.last).form.length
+    rotary = model.encoding == "rotary"
+    prepare_pairs(
+        network,
+        model.mixer,
+        lambda i: LayerContext(model.width, length, model.causal, rotary, i, model.depth),
+    )
+    return network
+
+
+def _trace(
+    network: Network, recipe: Recipe, length: int, padded: bool, training: bool, most: int | None
+) -> StepTrace:
+    stage = recipe.last
+    form = recipe.task_of(stage).form
+    targets = _targets(recipe, length, padded)
+    network.train(training)
+    for each in network.networks():
+        each.recompute_activations(stage.activation_checkpointing)
+    tracer = _Tracer(most)
+    tracer.hold("weights", network.state_dict().values())
+    tracer.hold("batch", [targets.batch.inputs, targets.batch.padding_mask, targets.labels])
+    trained = [p for p in network.parameters() if p.requires_grad]
+    size = sum(p.numel() * p.element_size() for p in trained)
+    weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
+    tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
+    unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
+    with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
+        if training:
+            step(network, _NoOptimizer(), unclipped, form, targets)
+        else:
+            with kernels.autocast(stage.precision == "bf16"):
+                network(*targets.network_inputs())
+    network.zero_grad(set_to_none=True)
+    if training:
+        tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
+    return tracer.found(kernels.of_cudnn)
+
+
+def _targets(recipe: Recipe, length: int, padded: bool) -> ObjectiveBatch:
+    """Return the batch of a step on ``meta``: masks are drawn for two examples, and repeated."""
+    stage = recipe.last
+    form = recipe.task_of(stage).form
+    pair = DatasetStub(replace(form, length=length), 2, 2, 2).examples("train")
+    if padded:
+        lengths = pair.lengths.clone()
+        lengths[:, 0] = -(-length * 3 // 4)
+        pair = replace(pair, lengths=lengths)
+    made = stage.objective.make_targets(pair.batch(torch.arange(2)), form, generator("trace"))
+    batch = made.batch
+
+    def rows(x: Tensor) -> int:
+        return len(x) // 2 * stage.batch + len(x) % 2 * (stage.batch // 2)
+
+    def empty(x: Any) -> Any:
+        return None if x is None else x.new_empty(rows(x), *x.shape[1:], device="meta")
+
+    def repeated(x: Any) -> Any:
+        return None if x is None else x.repeat(-(-rows(x) // len(x)), *[1] * (x.ndim - 1))[: rows(x)]
+
+    batch = replace(
+        batch,
+        inputs=empty(batch.inputs),
+        padding_mask=empty(batch.padding_mask),
+        targets=empty(batch.targets),
+        weights=empty(batch.weights),
+        lengths=repeated(batch.lengths),
+    )
+    masks = {name: repeated(getattr(made, name)) for name in ("masked", "loss_mask", "position_weights")}
+    return replace(made, batch=batch, labels=empty(made.labels), **masks)
+
+
+class _NoOptimizer(torch.optim.Optimizer):
+    """Does nothing: on ``meta`` its kernels are not fused, so ``_Tracer.add_optimizer`` counts them."""
+
+    def __init__(self) -> None:
+        pass
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Do nothing."""
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Do nothing."""
+
+
+class _TooMany(Exception):
+    """There are more operations than are worth tracing."""
+
+
+class _Tracer(TorchDispatchMode):
+    """Counts what every operation on ``meta`` costs, and follows the storages that live."""
+
+    def __init__(self, most: int | None) -> None:
+        super().__init__()
+        self.formulas = flop_formulas()
+        self.most = most
+        self.flops = 0.0
+        self.kernels = 0
+        self.moved = 0.0
+        self.operations = 0
+        self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
+        self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = shortcut(func, args, kwargs)
+        out = func(*args, **kwargs) if out is None else out
+        self.operations += 1
+        if self.most and self.operations > self.most:
+            raise _TooMany
+        made = [x for x in _tensors(out) if x.is_meta]
+        if not made:
+            return out
+        for x in made:
+            self._note(x)
+        if not _is_free(func):
+            self.kernels += 1
+            self.moved += sum(x.numel() * x.itemsize for x in (*_tensors(args), *made))
+        formula = self.formulas.get(func.overloadpacket)
+        if formula is not None:
+            self.flops += formula(*args, **kwargs, out_val=out)
+        return out
+
+    def hold(self, source: str, tensors: Any) -> None:
+        """Note tensors that are there before the step and after it."""
+        for x in tensors:
+            if x is not None and x.is_meta:
+                self._note(x, source)
+
+    def add_optimizer(self, tensors: int, size: int, clips: bool) -> None:
+        """Count clipping and a step of fused AdamW."""
+        passes = -(-tensors // TENSORS)
+        self.kernels += passes + (2 * passes + CLIP_KERNELS) * clips
+        self.moved += size * (PASSES["adam"] + PASSES["clip"] * clips)
+
+    def found(self, more_kernels: int) -> StepTrace:
+        """Return everything that was counted."""
+        total = peak = at = 0
+        for i, (_, size) in enumerate(self.events):
+            total += size
+            if total > peak:
+                peak, at = total, i
+        sources: Counter[str] = Counter()
+        for source, size in self.events[: at + 1]:
+            sources[source] += size
+        largest = {source: size for source, size in sources.most_common() if size > 0}
+        return StepTrace(self.flops, self.kernels + more_kernels, self.moved, peak, largest)
+
+    def _note(self, x: Tensor, source: str = "") -> None:
+        storage = x.untyped_storage()
+        key = storage._cdata
+        if key in self.live:
+            return
+        size = storage.nbytes()
+        source = source or (_line() if size >= LARGE else "small tensors")
+        self.live[key] = weakref.ref(storage, lambda _: self._release(key)), source, size
+        self.events.append((source, size))
+
+    def _release(self, key: int) -> None:
+        _, source, size = self.live.pop(key)
+        self.events.append((source, -size))
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    """Return the tensors among the arguments or results of an operation."""
+    if isinstance(values, Tensor):
+        return [values]
+    if not isinstance(values, (list, tuple)):
+        return []
+    found = []
+    for each in values:
+        if isinstance(each, Tensor):
+            found.append(each)
+        elif isinstance(each, (list, tuple)):
+            found += _tensors(each)
+    return found
+
+
+EMPTY = ("empty", "detach", "alias", "lift_fresh", "resize_", "_unsafe_view", "_local_scalar_dense", "set_")
+
+
+@cache
+def _is_free(func: Any) -> bool:
+    """Return whether an operation launches no kernel: it returns a view, or memory as it is."""
+    name = func.overloadpacket.__name__
+    results = func._schema.returns
+    views = any(each.alias_info is not None and not each.alias_info.is_write for each in results)
+    return views or name.startswith(EMPTY) or name.startswith("new_empty")
+
+
+def _line() -> str:
+    """Return the line of this package that runs now."""
+    frame: Any = sys._getframe(3)
+    while frame is not None:
+        _, ours, name = frame.f_code.co_filename.rpartition(OURS)
+        if ours and not name.startswith(("training/trace", "training/cuda_kernels", "training/step")):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "gradients"

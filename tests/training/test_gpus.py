@@ -1,0 +1,80 @@
+"""Times and memory on GPUs that are not here."""
+
+from dataclasses import replace
+
+import pytest
+
+import paper_data
+from selfpretrain.errors import SpecError
+from selfpretrain.registry import find
+from selfpretrain.runner.forecast import on_gpu
+from selfpretrain.studies.recipes.reported import paper_arms
+from selfpretrain.training.cost import Planner
+from selfpretrain.training.gpus import CARDS, LAUNCH, SHARE, find_card
+from selfpretrain.training.recipe import Budget, Recipe
+from selfpretrain.training.trace import StepTrace
+
+PRINTED = {
+    ("image", "masked"): 48,
+    ("image", "classify"): 56,
+    ("listops", "masked"): 19.1 * 60,
+    ("listops", "classify"): 18.95 * 60,
+    ("pathfinder", "masked"): 3.2 * 60,
+    ("pathfinder", "classify"): 3 * 60,
+}
+"""Seconds of an epoch of pretraining and finetuning on an A100: Coser & Orvieto (2025), footnote 3."""
+
+
+PLANNER = Planner(0, stubs=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data(tmp_path_factory):
+    with paper_data.stubbed(tmp_path_factory.mktemp("nothing")):
+        yield
+
+
+@pytest.mark.parametrize(("task", "objective"), PRINTED)
+def test_every_time_that_is_printed_is_forecast_within_a_factor_of_two(task, objective):
+    seconds = on_gpu(one_epoch(task, objective), CARDS["a100"], PLANNER).seconds
+    assert 0.5 < seconds / PRINTED[task, objective] < 2
+
+
+def one_epoch(task, objective):
+    """The recipe of a stage of Coser & Orvieto for one epoch, with one validation."""
+    kind = PLANNER.task(find("tasks", task)())
+    arms = paper_arms("coser", task, "attention", "masked")
+    made = arms.pretrain if objective == "masked" else arms.finetune
+    return Recipe(kind, arms.model, (replace(made, budget=Budget(epochs=1), evals=1),))
+
+
+def test_the_slowest_of_arithmetic_memory_and_launches_decides():
+    card = CARDS["a100"]
+    few = StepTrace(1.0, 1, 1.0, 1, {})
+    assert card.seconds(replace(few, flops=1e15)) == 1e15 / (SHARE * card.half)
+    assert card.seconds(replace(few, bytes_moved=1e12)) == 1e12 / (SHARE * card.bandwidth)
+    assert card.seconds(replace(few, kernels=1000)) == 1000 * LAUNCH
+
+
+def test_a_limit_in_hours_ends_a_stage():
+    made = one_epoch("listops", "masked")
+    limited = replace(made.last, budget=Budget(epochs=100, hours=1.5))
+    found = on_gpu(replace(made, stages=(limited,)), CARDS["a100"], PLANNER)
+    assert found.limited and found.seconds == 1.5 * 3600
+
+
+def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit():
+    made = one_epoch("pathfinder", "masked")
+    usual = on_gpu(made, CARDS["a100"], PLANNER)
+    less = on_gpu(made, replace(CARDS["a100"], gigabytes=0.9 * usual.gigabytes), PLANNER)
+    none = on_gpu(made, replace(CARDS["a100"], gigabytes=0.5), PLANNER)
+    assert usual.fits == "yes"
+    assert "recomputed activations" in less.fits and less.gigabytes < usual.gigabytes
+    assert none.fits == "no" and none.gigabytes == usual.gigabytes
+
+
+def test_gpus_without_units_for_bf16_compute_in_single_precision():
+    assert find_card("V100").precision == "fp32" and find_card("RTX 3090") is CARDS["3090"]
+    assert find_card("h200") is CARDS["h100"]
+    with pytest.raises(SpecError, match="did you mean 'a100'"):
+        find_card("a1000")

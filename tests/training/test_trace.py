@@ -1,0 +1,143 @@
+"""A step traced from shapes: what it counts agrees with steps that are run, and with itself."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import paper_data
+import toys
+from selfpretrain.data.dataset import generator
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.exprnn import ExpRNN
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.mixers.slstm import SLSTM
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.masked import Masked
+from selfpretrain.registry import find, name_of, names
+from selfpretrain.tasks.base import DatasetStub
+from selfpretrain.training import flops, shortcuts, trace
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
+from selfpretrain.training.trace import StepTrace, trace_step
+
+TASK = toys.Majority(length=64, shortest=64)
+SHORT = {"wavegan": {"stages": 2}}
+"""Settings for 64 positions."""
+LOOSE = {"gru": 0.05, "lstm": 0.05, "sinkhorn": 0.05, "reformer": 0.05}
+"""Relative tolerance of FLOPs where CUDA computes otherwise than the CPU."""
+CELLS = Path(__file__).with_name("paper_peaks.tsv")
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch):
+    monkeypatch.setattr(trace, "TRACES", {})
+    monkeypatch.setattr(trace, "_shipped", dict)
+
+
+def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
+    model = Model(mixer, width=32, depth=depth, expand=0 if mixer.whole else 2, causal=causal)
+    return Recipe(task, model, (Stage(objective or Classify(), Budget(steps=1), **({"batch": 4} | stage)),))
+
+
+def mixers():
+    for name in names("mixers"):
+        yield find("mixers", name)(**SHORT.get(name, {}))
+
+
+@pytest.mark.parametrize("mixer", mixers(), ids=name_of)
+def test_flops_are_those_of_a_pass_that_is_run(mixer):
+    made = recipe(mixer)
+    data = DatasetStub(TASK.form, 4, 4, 4).examples("train")
+    counted = flops.count_step(build_network(made), made.last.objective, TASK.form, data, torch.arange(4))
+    traced = trace_step(made)
+    assert traced.flops == pytest.approx(sum(counted), rel=LOOSE.get(name_of(mixer), 0.02))
+    assert traced.kernels > 0 and traced.bytes_moved > 0
+
+
+@pytest.mark.parametrize("objective", [Classify(), Masked(), Joint(Classify(), Masked())], ids=name_of)
+def test_the_peak_holds_weights_optimizer_and_activations(objective):
+    made = recipe(Attention(), objective)
+    weights = sum(p.numel() * p.element_size() for p in build_network(made).parameters())
+    found = trace_step(made)
+    assert found.by_source["weights"] >= weights and found.by_source["optimizer"] <= 2 * weights
+    assert found.peak_bytes == sum(found.by_source.values()) > 4 * weights
+    assert trace_step(made, training=False).peak_bytes < found.peak_bytes
+
+
+def test_what_saves_memory_takes_less():
+    def peak(**how):
+        return trace_step(recipe(Attention(), depth=4, batch=64, **how)).peak_bytes
+
+    usual, again, parts = peak(), peak(activation_checkpointing=True), peak(grad_accumulation=4)
+    assert again < 0.7 * usual and parts < 0.5 * usual and peak(precision="bf16") < 0.9 * usual
+
+
+def test_a_step_grows_linearly_with_the_batch():
+    one, two, four = (trace_step(recipe(S4D(), batch=n)) for n in (8, 16, 32))
+    assert one.kernels == two.kernels == four.kernels
+    assert four.flops - two.flops == pytest.approx(2 * (two.flops - one.flops), rel=1e-6)
+    assert four.peak_bytes - two.peak_bytes == pytest.approx(2 * (two.peak_bytes - one.peak_bytes), rel=0.01)
+
+
+@pytest.mark.parametrize("mixer", [ExpRNN(), SLSTM()], ids=name_of)
+def test_steps_of_many_kernels_are_extrapolated(mixer, monkeypatch):
+    made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128))
+    monkeypatch.setattr(trace, "MANY", None)
+    whole = trace_step(made)
+    monkeypatch.setattr(trace, "MANY", 500)
+    monkeypatch.setattr(trace, "TRACES", {})
+    assert_alike(trace_step(made), whole, 0.02)
+
+
+def assert_alike(found: StepTrace, expected: StepTrace, tolerance: float) -> None:
+    for name in ("flops", "kernels", "bytes_moved", "peak_bytes"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=tolerance), name
+
+
+@pytest.mark.parametrize("name", ["attention", "s4", "mega", "mamba2", "dlr"])
+def test_shortcuts_find_the_shapes_that_pytorch_finds(name, monkeypatch):
+    made = recipe(find("mixers", name)(), precision="bf16")
+    quick = trace_step(made)
+    monkeypatch.setattr(trace, "TRACES", {})
+    monkeypatch.setattr(shortcuts, "SHORTCUTS", {})
+    assert trace_step(made) == quick
+
+
+def test_masks_of_two_examples_stand_for_all():
+    targets = trace._targets(recipe(Attention(), Masked(0.5), batch=6), 64, padded=True)
+    assert targets.batch.inputs.shape == (6, 64) and targets.batch.inputs.is_meta
+    assert targets.rows.shape == (int(targets.loss_mask.sum()),)
+    real = Masked(0.5).make_targets(
+        DatasetStub(TASK.form, 6, 6, 6).examples("train").batch(torch.arange(6)), TASK.form, generator("x")
+    )
+    assert len(targets.rows) == pytest.approx(len(real.rows), rel=0.25)
+
+
+def cells():
+    with CELLS.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", cells(), ids=lambda line: "-".join(list(line.values())[:5]))
+def test_steps_of_the_papers_take_no_more_than_they_did(line, tmp_path):
+    """Memory and kernels, which an edit of a mixer, the network or the step may raise unnoticed."""
+    with paper_data.stubbed(tmp_path) as planner:
+        found = trace_step(paper_recipe(line, planner), padded=line["padded"] == "yes")
+    assert found.peak_bytes / 2**30 <= 1.05 * float(line["gigabytes"])
+    assert found.kernels <= 1.05 * int(line["kernels"])
+
+
+def paper_recipe(line, planner):
+    """The recipe that ends with the stage of a line."""
+    for cell in find("studies", line["study"]).at_scale("paper", 1).cells(planner):
+        for made in cell.recipe.prefixes():
+            stage = made.last
+            here = (name_of(made.task_of(stage)), name_of(made.model.mixer), name_of(stage.objective))
+            if (*here, str(stage.batch)) == tuple(line[n] for n in ("task", "mixer", "objective", "batch")):
+                return replace(made, stages=(replace(stage, precision="bf16"),))
+    raise AssertionError(f"no stage is that of {line}")
