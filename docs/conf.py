@@ -62,8 +62,8 @@ def setup(app: Any) -> None:
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
     """Fill in the cards of tasks and of mixers, the papers' recipes, their cost, and where we deviate."""
-    made = {"recipes": recipes_page.page, "deviations": deviations_page.page, "takes": takes_page.page}
-    for name, lists in made.items():
+    pages = {"recipes": recipes_page.page, "deviations": deviations_page.page, "takes": takes_page.page}
+    for name, lists in pages.items():
         if f"<!-- {name} -->" in source[0]:
             source[0] = source[0].replace(f"<!-- {name} -->", lists())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():

@@ -114,7 +114,7 @@ def recompute_layers(network: nn.Module, on: bool) -> bool:
     Returns:
         Whether there are such layers.
     """
-    layers = [
+    layers: list[Any] = [
         layer for layer in network.modules() if getattr(layer, "gradient_checkpointing", None) is not None
     ]
     for layer in layers:
