@@ -43,7 +43,7 @@ def test_every_time_that_is_printed_is_forecast_within_a_factor_of_two(task, obj
 def one_epoch(task, objective):
     """The recipe of a stage of Coser & Orvieto for one epoch, with one validation."""
     kind = PLANNER.task(find("tasks", task)())
-    arms = paper_arms("coser", task, "attention", "masked")
+    arms = paper_arms("coser", task, "transformer", "masked")
     made = arms.pretrain if objective == "masked" else arms.finetune
     return Recipe(kind, arms.model, (replace(made, budget=Budget(epochs=1), evals=1),))
 

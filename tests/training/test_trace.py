@@ -43,12 +43,10 @@ def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
     return Recipe(task, model, (Stage(objective or Classify(), Budget(steps=1), **({"batch": 4} | stage)),))
 
 
-def mixers():
-    for name in names("mixers"):
-        yield find("mixers", name)(**SHORT.get(name, {}))
+MIXERS = [find("mixers", name)(**SHORT.get(name, {})) for name in names("mixers")]
 
 
-@pytest.mark.parametrize("mixer", mixers(), ids=name_of)
+@pytest.mark.parametrize("mixer", MIXERS, ids=name_of)
 def test_flops_are_those_of_a_pass_that_is_run(mixer):
     made = recipe(mixer)
     data = DatasetStub(TASK.form, 4, 4, 4).examples("train")
@@ -76,6 +74,13 @@ def test_what_saves_memory_takes_less():
     assert again < 0.7 * usual and parts < 0.5 * usual and peak(precision="bf16") < 0.9 * usual
 
 
+def test_many_micro_batches_are_told_from_two():
+    made = recipe(Attention(), batch=64, grad_accumulation=4)
+    found, whole = trace_step(made), trace._trace
+    network = trace.network_on_meta(made)
+    assert_alike(found, whole(network, made, 64, False, True, None), 0.01)
+
+
 def test_a_step_grows_linearly_with_the_batch():
     one, two, four = (trace_step(recipe(S4D(), batch=n)) for n in (8, 16, 32))
     assert one.kernels == two.kernels == four.kernels
@@ -85,7 +90,7 @@ def test_a_step_grows_linearly_with_the_batch():
 
 @pytest.mark.parametrize("mixer", [ExpRNN(), SLSTM()], ids=name_of)
 def test_steps_of_many_kernels_are_extrapolated(mixer, monkeypatch):
-    made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128))
+    made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128), batch=64)
     monkeypatch.setattr(trace, "MANY", None)
     whole = trace_step(made)
     monkeypatch.setattr(trace, "MANY", 500)

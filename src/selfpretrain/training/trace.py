@@ -63,11 +63,11 @@ class StepTrace:
     by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
     @classmethod
-    def line(cls, first: "StepTrace", second: "StepTrace", at: float) -> "StepTrace":
+    def line(cls, first: "StepTrace", second: "StepTrace", at: float | int) -> "StepTrace":
         """Return first + at (second - first), for steps of which everything grows linearly."""
 
-        def on(a: float, b: float) -> float:
-            return a + at * (b - a)
+        def on(a: float | int, b: float | int) -> float:
+            return float(a + at * (b - a))
 
         sources = {*first.by_source, *second.by_source}
         return cls(
@@ -123,6 +123,11 @@ def _shipped() -> dict[str, StepTrace]:
 
 
 def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
+    parts = recipe.last.grad_accumulation
+    if parts > 2:  # all micro-batches after the first cost the same, and memory is freed after each
+        one, two = (_trace_now(_first_parts(recipe, n), length, padded, training) for n in (1, 2))
+        all_parts = StepTrace.line(one, two, parts - 1)
+        return replace(all_parts, peak_bytes=two.peak_bytes, by_source=two.by_source)
     network = network_on_meta(recipe)
 
     def trace(positions: int, most: int | None = None) -> StepTrace:
@@ -138,6 +143,13 @@ def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> Ste
         at *= 2
         shorter, short = short, trace(at)
     return StepTrace.line(shorter, short, (length - at // 2) / (at // 2))
+
+
+def _first_parts(recipe: Recipe, count: int) -> Recipe:
+    """Return a recipe whose batch is that of some micro-batches."""
+    stage = recipe.last
+    some = replace(stage, batch=stage.batch // stage.grad_accumulation * count, grad_accumulation=count)
+    return replace(recipe, stages=(*recipe.stages[:-1], some))
 
 
 def network_on_meta(recipe: Recipe) -> Network:
