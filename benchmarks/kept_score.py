@@ -7,11 +7,12 @@ label as often as chance ("none"), in 65 % ("weak") or 97 % ("strong"), or noise
 of them, are validated on the folds of ``fit`` beside a network that knows nothing; "whole" are fits of tiny
 networks, whose interval of before is that of their leaderboard. The truth is 0.5 without signal, else the
 accuracy on 2,000 new sequences. What is measured is kept in kept_score.json, where the same command goes on.
-Writes the table of docs/estimators.md.
+Writes docs/estimators.tsv, a table of the page beside it.
 """
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ import numpy as np
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import SequenceSpec
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import Candidate, candidates_for
-from tables import Table, put
+from tables import Table
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "kept_score.json"
@@ -80,10 +82,12 @@ def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Candi
     return found, found[0].answers[0], read.examples(data.form.signal, np.full(TEST, -1, dtype=np.int64))
 
 
+@dataclass(frozen=True)
 class Ignorant:
     """A network that gives every class the same probability."""
 
-    output = "softmax"
+    form: SequenceSpec
+    output = "classes"
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return (n, 2)."""
@@ -100,7 +104,9 @@ def measured(kind: str, signal: str, n: int, seed: int) -> Row:
         truth = 0.5 if signal == "none" else model.score(X[n:], y[n:])
         return [best["score"], best["low"], best["high"], kept.value, kept.low, kept.high, truth]
     found, actual, test = simple_methods(X, y, n, seed)
-    network = leaderboard.Candidate("network", Ignorant(), (actual, np.full((n, 2), 0.5)), 0.0, 0)
+    network = leaderboard.Candidate(
+        "network", Ignorant(found[0].model.form), (actual, np.full((n, 2), 0.5)), 0.0, 0
+    )
     verdict = leaderboard.judge(network, found, None, 5)
     truth = 0.5 if signal == "none" else accuracy(y[n:], verdict.kept.model.probabilities(test))["score"]
     before = bootstrap(accuracy, verdict.kept.answers)["score"]
@@ -129,8 +135,9 @@ def table(kept: dict[str, list[Row]]) -> Table:
 
 
 def write(page: Path, kept: dict[str, list[Row]]) -> None:
-    """Write the table of what is kept into a page."""
-    put(page, "kept scores", table(kept))
+    """Write the table of what is kept into the file beside a page."""
+    rows = "\n".join("\t".join(row) for row in table(kept))
+    page.with_suffix(".tsv").write_text(rows + "\n", encoding="utf-8")
 
 
 def main() -> None:

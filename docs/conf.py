@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import pydoc
 import re
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from selfpretrain import registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
+import deviations_page
 import recipes_page
 import takes_page
 
@@ -29,6 +31,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True}
 autodoc_typehints = "signature"
 napoleon_custom_sections = [("Source", "params_style")]
 
@@ -41,6 +44,7 @@ highlight_language = "text"
 
 STUDIES = sorted((Path(__file__).parent / "studies").glob("*/report.md"))
 PICTURE = re.compile(r"!\[[^\]]*\]\((\S+)\)")
+NAMES = re.compile(r"^```\{names\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LAID_OUT = re.compile(r"\S   *\S|^\s+\S|[=|]")
 """Lines whose spaces mean something: formulas, legends, trees."""
 SECTION = re.compile(r"(Args|Raises|Returns|Yields):$")
@@ -51,16 +55,17 @@ def setup(app: Any) -> None:
     """Hook in the cards of tasks, and before napoleon what makes docstrings readable."""
     app.connect("source-read", with_cards)
     app.connect("source-read", with_gallery)
+    app.connect("source-read", with_names)
     app.connect("autodoc-process-docstring", readable, priority=400)
     app.connect("autodoc-process-signature", short)
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """The pages of tasks and of mixers with the card of every one, and the papers' recipes and their cost."""
-    if "<!-- recipes -->" in source[0]:
-        source[0] = source[0].replace("<!-- recipes -->", recipes_page.page())
-    if "<!-- takes -->" in source[0]:
-        source[0] = source[0].replace("<!-- takes -->", takes_page.page())
+    """Fill in the cards of tasks and of mixers, the papers' recipes, their cost, and where we deviate."""
+    pages = {"recipes": recipes_page.page, "deviations": deviations_page.page, "takes": takes_page.page}
+    for name, lists in pages.items():
+        if f"<!-- {name} -->" in source[0]:
+            source[0] = source[0].replace(f"<!-- {name} -->", lists())
     for kind, made in {"tasks": card, "mixers": mixer_card}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:
@@ -70,6 +75,20 @@ def with_cards(app: Any, page: str, source: list[str]) -> None:
 def with_gallery(app: Any, page: str, source: list[str]) -> None:
     """The page of studies with a picture of each."""
     source[0] = source[0].replace("<!-- gallery -->", "\n".join(map(picture, STUDIES)))
+
+
+def with_names(app: Any, page: str, source: list[str]) -> None:
+    """Turn blocks of names into what autodoc takes: a directive per name, by what it is."""
+    source[0] = NAMES.sub(
+        lambda block: "\n".join(["```{eval-rst}", *map(directive, block[1].split()), "```"]), source[0]
+    )
+
+
+def directive(name: str) -> str:
+    """Return the directive of autodoc for a name."""
+    thing = pydoc.locate(name)
+    kind = "module" if inspect.ismodule(thing) else "class" if inspect.isclass(thing) else "function"
+    return f".. auto{kind}:: {name}" + ("\n   :show-inheritance:" if kind == "module" else "")
 
 
 def picture(report: Path) -> str:

@@ -35,7 +35,7 @@ def main() -> None:
                 seconds = np.mean([cell.seconds for cell in cells])
                 flops = np.mean([cell.flops for cell in cells])
                 print(f"{row}, {column}: {seconds:.0f} s, {flops:.3g} FLOP")
-                if task.record.task.kind == "classes" and all(each.confidence is not None for each in kept):
+                if task.card.kind == "classes" and all(each.confidence is not None for each in kept):
                     target = np.concatenate([each.target for each in kept])
                     prediction = np.concatenate([each.prediction for each in kept])
                     confidence = np.concatenate([each.confidence for each in kept]) / 255

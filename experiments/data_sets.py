@@ -4,18 +4,15 @@
     MLBENCH=folder python experiments/data_sets.py --minutes 30
 
 Set by set, smallest first, each kept in data_sets.json when it is finished; the same command goes on from
-there, and writes the tables of docs/data-sets.md. ``--page`` writes them without measuring. Every method
+there, and writes its tables into docs/log.md. ``--page`` writes them without measuring. Every method
 stands here as its user would write it and keeps the settings it comes with; none saw a test split before.
 """
 
 import argparse
-import ast
-import inspect
 import json
 import os
 import sys
 import tempfile
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from tables import Table, put
 
 HERE = Path(__file__).parent
-KEPT, PAGE = HERE / "data_sets.json", HERE.parent / "docs" / "data-sets.md"
+KEPT, PAGE = HERE / "data_sets.json", HERE.parent / "docs" / "log.md"
 SEEDS = 3
 ARMS = {"scratch": "scratch", "scratch (matched)": "matched", "SPT": "SPT"}
 """Arms of a comparison, and what the page calls them."""
@@ -205,13 +202,6 @@ def measure(kept: dict[str, Entry], wanted: list[str], minutes: float) -> None:
         print(f"{name}: {json.dumps(kept[name])}", flush=True)
 
 
-def lines(answer: Callable[..., Any]) -> int:
-    """Statements that a user writes, imports included."""
-    (function,) = ast.parse(textwrap.dedent(inspect.getsource(answer))).body
-    assert isinstance(function, ast.FunctionDef)
-    return len(function.body)
-
-
 def accuracies(entry: Entry) -> dict[str, float]:
     """Of every method that was tried on a set, the arms by their mean over seeds."""
     found = {name: float(np.mean(arm["accuracy"])) for name, arm in entry["arms"].items()}
@@ -252,22 +242,6 @@ def gain_table(kept: Mapping[str, Entry]) -> Table:
     ]
 
 
-def cost_table(kept: Mapping[str, Entry]) -> Table:
-    """Seconds of the processor for one model, tested."""
-    columns = [*ARMS.values(), *SIMPLE, "fit"]
-    rows = []
-    for name, entry in kept.items():
-        found = entry["arms"] | entry["simple"] | ({"fit": entry["fit"]} if "fit" in entry else {})
-        rows.append([name, *(_seconds(found[c]["seconds"]) if c in found else NONE for c in columns)])
-    written = {name: lines(answer) for name, answer in [*OF_WORDS.items(), *OF_VALUES.items()]}
-    written |= dict.fromkeys(ARMS.values(), lines(selfpretraining)) | {"fit": lines(fitted)}
-    return [["data", *columns], *rows, ["*lines of code*", *(str(written[column]) for column in columns)]]
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
-
-
 def fact_table(kept: Mapping[str, Entry]) -> Table:
     """What the sets are."""
     rows = []
@@ -282,21 +256,11 @@ def fact_table(kept: Mapping[str, Entry]) -> Table:
     return [head, *rows]
 
 
-def kept_table(kept: Mapping[str, Entry]) -> Table:
-    """Return what ``fit`` kept of every set, and why, in its own words."""
-    rows = [
-        [name, entry["fit"]["kept"].removeprefix("kept: ")] for name, entry in kept.items() if "fit" in entry
-    ]
-    return [["data", "kept (score on validation)"], *rows]
-
-
 def tables(kept: Mapping[str, Entry]) -> Iterator[tuple[str, Table]]:
     """The tables of the page, by the marks around them."""
-    yield "facts", fact_table(kept)
-    yield "scores", score_table(kept)
-    yield "gains", gain_table(kept)
-    yield "costs", cost_table(kept)
-    yield "kept", kept_table(kept)
+    yield "data sets", fact_table(kept)
+    yield "data sets: scores", score_table(kept)
+    yield "data sets: gains", gain_table(kept)
 
 
 def write(page: Path) -> None:

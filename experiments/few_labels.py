@@ -4,8 +4,9 @@
     python experiments/few_labels.py --only nouns/300/0 sentences/100
 
 Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
-this file, so that the same command goes on where it was stopped, and it writes the tables of
-docs/few-labels.md (``--page`` does so without measuring). Test examples are never used for a choice.
+this file, so that the same command goes on where it was stopped. It writes the tables of
+docs/few-labels.md, and every draw into few-labels.tsv beside it (``--page`` does so without measuring). Test
+examples are never used for a choice.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from few_labels_data import SETS, Data, Examples, fetch, whole
-from selfpretrain.report.format import NONE
+from selfpretrain.report.format import MINUS, NONE
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from tables import Table, put
@@ -203,19 +204,23 @@ def _cell(values: list[float], best: float) -> str:
     return f"**{shown}**" if round(mean(values), 1) == best else shown
 
 
-def gain_table(kept: Mapping[str, Entry]) -> Table:
-    """Return SPT minus the other methods, in points, of each seed."""
+def draw_table(kept: Mapping[str, Entry]) -> Table:
+    """Return a row per draw: SPT minus the other methods in points, what ``fit`` kept, seconds and load."""
     others = METHODS[:1] + METHODS[2:4]
-    lines = [["data", "labels", *(f"SPT − {name}" for name in others), "seed"]]  # noqa: RUF001
+    gains = [f"SPT {MINUS} {name}" for name in others]
+    lines = [["data", "labels", "seed", *gains, "kept", "processor s", "wall s", "limit", "load", "simple s"]]
     for key, entry in sorted(kept.items(), key=lambda item: _place(item[0])):
-        name, number, seed = key.split("/")
         found = [entry["differences"].get(other) for other in others]
-        if any(found):
-            cells = [
-                f"{100 * g[0]:+.1f} ({100 * g[1]:+.1f} to {100 * g[2]:+.1f})" if g else NONE for g in found
-            ]
-            lines.append([name, f"{int(number):,}", *cells, seed])
+        if any(found) or "kept" in entry:
+            lines.append([*key.split("/"), *map(_gain, found), *_fit(entry)])
     return lines
+
+
+def _gain(found: list[float] | None) -> str:
+    if found is None:
+        return NONE
+    gain, low, high = (100 * value for value in found)
+    return f"{gain:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def _place(key: str) -> tuple[int, int, int]:
@@ -223,21 +228,17 @@ def _place(key: str) -> tuple[int, int, int]:
     return [data.name for data in SETS].index(name), int(number), int(seed)
 
 
-def fit_table(kept: Mapping[str, Entry]) -> Table:
-    """Return what each fit kept, its processor seconds, minutes of the clock and the load of the machine."""
-    lines = [["data", "labels", "seed", "kept", "processor s", "wall s", "limit", "load", "simple s"]]
-    for key, entry in sorted(kept.items(), key=lambda item: _place(item[0])):
-        if "kept" in entry:
-            name, number, seed = key.split("/")
-            what = entry["kept"].removeprefix("kept: ").split(", accuracy")[0]
-            methods = entry["methods"]
-            load = f"{max(entry['load']):.1f}"
-            limit = f"{entry['time_limit'] or 10:.0f} min"
-            used = methods["fit"].get("seconds")
-            seconds = [NONE if used is None else f"{used:.0f}", f"{entry['wall']:.0f}"]
-            simple = f"{sum(methods[m]['seconds'] for m in METHODS[2:4] if m in methods):.1f}"
-            lines.append([name, f"{int(number):,}", seed, what, *seconds, limit, load, simple])
-    return lines
+def _fit(entry: Entry) -> list[str]:
+    """Return what a fit kept, its seconds of the processor and of the clock, and those of simple methods."""
+    if "kept" not in entry:
+        return [NONE] * 6
+    methods = entry["methods"]
+    what = entry["kept"].removeprefix("kept: ").split(", accuracy")[0]
+    used = methods["fit"].get("seconds")
+    simple = sum(methods[m]["seconds"] for m in METHODS[2:4] if m in methods)
+    seconds = [NONE if used is None else f"{used:.0f}", f"{entry['wall']:.0f}"]
+    limit = f"{entry['time_limit'] or 10:.0f} min"
+    return [what, *seconds, limit, f"{max(entry['load']):.1f}", f"{simple:.1f}"]
 
 
 def fact_table(facts: Mapping[str, Entry]) -> Table:
@@ -263,11 +264,11 @@ def facts_of(data: Data, examples: Examples) -> Entry:
 
 
 def write(page: Path, kept: Entry) -> None:
-    """Write the tables of what is kept into the page."""
+    """Write the tables of what is kept into the page, and every draw into the file beside it."""
     put(page, "facts", fact_table(kept["facts"]))
     put(page, "scores", score_table(kept["draws"]))
-    put(page, "gains", gain_table(kept["draws"]))
-    put(page, "fits", fit_table(kept["draws"]))
+    draws = "\n".join("\t".join(line) for line in draw_table(kept["draws"]))
+    page.with_suffix(".tsv").write_text(draws + "\n", encoding="utf-8")
 
 
 def finished() -> Entry:

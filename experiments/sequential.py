@@ -5,7 +5,8 @@
 The spread between seeds and the error of the test examples are those of the kept studies: read from the
 pages of Tables 1 and 9, pooled over the contrasts and the sizes of a model; and from the demonstration, whose
 single differences are drawn again, so that their law need not be normal. True gains are none, half of what
-was measured, and what was measured. Writes sequential.json, and the tables of docs/sequential.md.
+was measured, and what was measured. Writes sequential.json, the tables of
+docs/sequential.md, and sequential.tsv beside it.
 """
 
 import argparse
@@ -21,8 +22,8 @@ from scipy.optimize import brentq
 from scipy.special import stdtr
 from scipy.stats import norm, t
 
-from selfpretrain.report.format import MINUS
-from selfpretrain.report.sequential import AUTO, Looks, draw_differences, simulate
+from selfpretrain.report.format import MINUS, NONE
+from selfpretrain.report.sequential import AUTO, SequentialDesign, draw_differences, simulate
 from selfpretrain.report.statistics import t_point
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +37,12 @@ DATA = {
     "Image (digits)": "digits",
 }  # fmt: skip
 """Tasks of the studies, and what the tables call them."""
-DESIGNS = {"always 6": Looks(6, 6), "4..12": Looks(4, 12), "3..12": Looks(3, 12), "2..12": Looks(2, 12)}
+DESIGNS = {
+    "always 6": SequentialDesign(6, 6),
+    "4..12": SequentialDesign(4, 12),
+    "3..12": SequentialDesign(3, 12),
+    "2..12": SequentialDesign(2, 12),
+}
 T_3_SEEDS = 4.302653
 """Quantile of Student's t behind the intervals of the study, which has three seeds."""
 TIE = 1.0
@@ -82,9 +88,11 @@ def demo_differences() -> NDArray[np.float64]:
     return ours - theirs
 
 
-def outcome(differences: NDArray[np.float64], gain: float, looks: Looks, examples: float) -> dict[str, float]:
-    """Return the percentages decided, wrong, and held at all looks; and the seeds that this took."""
-    found = simulate(differences, gain, TIE, looks, examples)
+def outcome(
+    differences: NDArray[np.float64], gain: float, design: SequentialDesign, examples: float
+) -> dict[str, float]:
+    """Return the percentages decided, wrong, and held at all analyses; and the seeds that this took."""
+    found = simulate(differences, gain, TIE, design, examples)
     wrong = (
         (found.better & (gain <= TIE)) | (found.worse & (gain >= -TIE)) | (found.equal & (abs(gain) > TIE))
     )
@@ -114,7 +122,7 @@ def measure(paths: int) -> list[dict[str, Any]]:
                 drawn = rng.choice(single - single.mean(), (paths, MOST)) + gain
             else:
                 drawn = draw_differences(gain, each["spread"], MOST, each["examples"], paths, number)
-            found = {name: outcome(drawn, gain, looks, each["examples"]) for name, looks in DESIGNS.items()}
+            found = {name: outcome(drawn, gain, design, each["examples"]) for name, design in DESIGNS.items()}
             fixed = _as_good(drawn, gain, each["examples"], found["4..12"]["decided"])
             lines.append(each | {"true": round(gain, 2), "designs": found, "as_good": fixed})
     return lines
@@ -171,37 +179,25 @@ def _anytime(n: int, g: float) -> float:
     return math.sqrt(brentq(log_excess, 0, 1e9) * (n - 1)) if log_excess(1e9) > 0 else math.inf
 
 
-def tables(kept: dict[str, Any]) -> str:
-    """Return the tables of the page: errors of 4..12, seeds against always six, and other designs."""
-    lines = kept["settings"]
-    text = [
-        "| data | model | spread | true gain | decided | wrong | all looks held | always 6 held | seeds |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for line in lines:
-        found = line["designs"]["4..12"]
-        held = line["designs"]["always 6"]["covered"]
-        numbers = " | ".join(
-            f"{value:.1f}"
-            for value in (found["decided"], found["wrong"], found["covered"], held, found["seeds"])
-        )
-        text.append(f"| {_place(line)} | {line['spread']:.1f} | {line['true']:+.1f} | {numbers} |")
+def comparisons(kept: dict[str, Any]) -> list[list[str]]:
+    """Return how often designs decide and err, and the seeds they take, a row per model and true gain."""
     names = [name for name in DESIGNS if name != "always 6"]
-    text += [
-        "",
-        f"| data | model | true gain | always 6 | {' | '.join(names)} | always as good as 4..12 |",
-        f"| --- | --- | ---: | ---: |{' ---: |' * len(names)} ---: |",
-    ]
-    for line in lines:
-        if line["true"]:
-            entries = [_share(line["designs"][name]) for name in names]
-            alone = f"{line['designs']['always 6']['decided']:.0f} %"
-            fixed = line["as_good"] or f"more than {MOST}"
-            text.append(
-                f"| {_place(line)} | {line['true']:+.1f} | {alone} | {' | '.join(entries)} | {fixed} |"
-            )
+    head = ["data", "model", "spread", "true gain", "4..12 wrong", "all analyses held", "always 6 held"]
+    rows = [[*head, "always 6", *names, "always as good as 4..12"]]
+    for line in kept["settings"]:
+        found, six = line["designs"]["4..12"], line["designs"]["always 6"]
+        numbers = [f"{value:.1f}" for value in (found["wrong"], found["covered"], six["covered"])]
+        shares = [f"{six['decided']:.0f} %", *(_share(line["designs"][name]) for name in names)]
+        fixed = str(line["as_good"] or f"more than {MOST}") if line["true"] else NONE
+        place = [*_place(line).split(" | "), f"{line['spread']:.1f}", f"{line['true']:+.1f}"]
+        rows.append([*place, *numbers, *shares, fixed])
+    return rows
+
+
+def tables(kept: dict[str, Any]) -> str:
+    """Return the table of the page: half-widths of other designs."""
     names = list(kept["alternatives"][0])
-    text += ["", f"| {' | '.join(names)} |", f"|{' ---: |' * len(names)}"]
+    text = [f"| {' | '.join(names)} |", f"|{' ---: |' * len(names)}"]
     for line in kept["alternatives"]:
         widths = (f"{line[name]:.2f}".replace("inf", "none") for name in names[1:])
         text.append(f"| {line['seeds']} | {' | '.join(widths)} |")
@@ -209,12 +205,14 @@ def tables(kept: dict[str, Any]) -> str:
 
 
 def write(page: Path, kept: dict[str, Any]) -> None:
-    """Replace the tables between the marks of the page."""
+    """Replace the table between the marks of the page, and the file beside it."""
     before, rest = page.read_text(encoding="utf-8").split("<!-- tables -->\n")
     after = rest.split("<!-- end of tables -->")[1]
     page.write_text(
         f"{before}<!-- tables -->\n{tables(kept)}\n<!-- end of tables -->{after}", encoding="utf-8"
     )
+    rows = "\n".join("\t".join(row) for row in comparisons(kept))
+    page.with_suffix(".tsv").write_text(rows + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -231,7 +229,11 @@ def main() -> None:
 def _as_good(differences: NDArray[np.float64], gain: float, examples: float, decided: float) -> int | None:
     """Return the smallest fixed number of seeds that decides as often; None if above ``MOST``."""
     numbers = range(2, MOST + 1)
-    good = (n for n in numbers if outcome(differences, gain, Looks(n, n), examples)["decided"] >= decided)
+    good = (
+        n
+        for n in numbers
+        if outcome(differences, gain, SequentialDesign(n, n), examples)["decided"] >= decided
+    )
     return next(good, None)
 
 

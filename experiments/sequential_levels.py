@@ -2,15 +2,15 @@
 
     python experiments/sequential_levels.py src/selfpretrain/report/sequential_levels.tsv
 
-A comparison that looks after every seed from `first` to `last` and stops at the first interval without zero
-is wrong more often than one that looks once. Each look therefore uses a Student's t interval of a smaller
-nominal level alpha(first, last), chosen such that
+A comparison that is analysed after every seed from `first` to `last` and stops at the first interval without
+zero is wrong more often than one that is analysed once. Each analysis therefore uses a Student's t interval
+of a smaller nominal level alpha(first, last), chosen such that
 
     P(|T_n| > t[n-1, 1 - alpha / 2] for any n in first..last) = error
 
 for normal differences without an effect. T_n is free of scale, hence alpha depends on nothing else, and the
-intervals of all looks together cover the true difference with probability 1 - error whatever the variance is.
-In other words, alpha is the quantile at `error` of the smallest p value of all looks.
+intervals of all analyses together cover the true difference with probability 1 - error whatever the variance.
+In other words, alpha is the quantile at `error` of the smallest p value of all analyses.
 
 Source: Jennison & Turnbull (1989), Interim analyses: the repeated confidence interval approach; Pocock (1977)
 for equal nominal levels; here with the exact law of the t statistics, by simulation.
@@ -45,7 +45,7 @@ def p_values(rng: np.random.Generator, paths: int) -> NDArray[np.float64]:
 
 
 def count_smallest_p(paths: int, seed: int) -> dict[Pair, NDArray[np.int64]]:
-    """Return histograms of the smallest p value over the looks first..last, for all pairs (first, last)."""
+    """Return histograms of the smallest p value over the analyses, for all pairs (first, last)."""
     rng = np.random.default_rng(seed)
     counts: dict[Pair, NDArray[np.int64]] = {}
     for _ in range(0, paths, CHUNK):
@@ -67,7 +67,7 @@ def level_of(counts: NDArray[np.int64], error: float) -> float:
 
 
 def main() -> None:
-    """Write one line per pair of first and last look: first, last, and the level for every error."""
+    """Write one line per pair of first and last analysis: first, last, and the level for every error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("--paths", type=int, default=4_000_000)
@@ -75,7 +75,7 @@ def main() -> None:
     flags = parser.parse_args()
     lines = ["\t".join(["first", "last", *map(str, ERRORS)])]
     for (first, last), counts in count_smallest_p(flags.paths, flags.seed).items():
-        # A single look needs no simulation: its p value is uniform.
+        # A single analysis needs no simulation: its p value is uniform.
         levels = [error if first == last else level_of(counts, error) for error in ERRORS]
         lines.append("\t".join([str(first), str(last), *(f"{level:.4g}" for level in levels)]))
     flags.table.write_text("\n".join(lines) + "\n", encoding="utf-8")

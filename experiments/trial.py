@@ -6,8 +6,9 @@
     DEBS=debs python experiments/trial.py
 
 Set by set, each kept in trial.json when it is finished; the same command goes on from there, and writes the
-tables of docs/trial.md. ``--page`` writes them without measuring, ``--sets NAME`` tries some again. Files are
-written as people have them, and commands are typed as the page shows them; one that fails ends the trial.
+table of docs/log.md. ``--page`` writes it without measuring, ``--sets NAME`` tries some again. Files are
+written as people have them, and commands are typed as the documentation shows them; one that fails ends the
+trial. Every command and its seconds are in trial.json.
 """
 
 import argparse
@@ -31,7 +32,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from tables import Table, put
 
 HERE = Path(__file__).parent
-KEPT, PAGE = HERE / "trial.json", HERE.parent / "docs" / "trial.md"
+KEPT, PAGE = HERE / "trial.json", HERE.parent / "docs" / "log.md"
 ARMS = ("scratch", "scratch (matched)", "SPT")
 LANGUAGES = {"en_US_f_Allison": "english", "fr_CA_f_June": "french", "it_IT_m_Carlo": "italian"}
 """Folders of recorded prompts, one speaker each, and what people would call them."""
@@ -273,29 +274,10 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
     return [["data", "what", *ARMS, "best simple method", "seconds of compare"], *rows]
 
 
-def command_table(kept: Mapping[str, Entry]) -> Table:
-    """Every command, and what it took."""
-    return [
-        ["command", "seconds"],
-        *(
-            [f"`{each['command']}`", f"{each['seconds']:.1f}"]
-            for e in kept.values()
-            for each in e["commands"]
-        ),
-    ]
-
-
-def source_table(kept: Mapping[str, Entry]) -> Table:
-    """Where the data come from."""
-    return [["data", "source"], *([name, TRIAL[name].source] for name in kept)]
-
-
 def write_page(page: Path) -> None:
-    """The tables of what is kept, into a page, in the order of the sets."""
+    """Write the table of what is kept into a page, in the order of the sets."""
     found = finished()
-    kept = {name: found[name] for name in TRIAL if name in found}
-    for name, table in (("sources", source_table), ("scores", score_table), ("commands", command_table)):
-        put(page, name, table(kept))
+    put(page, "trial", score_table({name: found[name] for name in TRIAL if name in found}))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Tasks in which the effect was looked for and not found: of docs/miniatures.md, and of nothing else.
+"""Tasks in which the effect was looked for and not found: of docs/log.md, and of nothing else.
 
 ``experiments/trials.py`` finds them as ``trial_tasks:Frames`` and ``trial_tasks:Slow``.
 """

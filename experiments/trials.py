@@ -1,6 +1,6 @@
 """Try settings on validation, one line of text each, and keep what came out: no line is tried twice.
 
-    python experiments/trials.py trials.txt docs/miniatures.tsv [--runs FOLDER] [--data-root FOLDER]
+    python experiments/trials.py trials.txt docs/log.tsv [--runs FOLDER] [--data-root FOLDER]
 
 A line of the first file names a task, a mixer, an arm (``selfpretrain list arms``, or pretrain, which is the
 first stage of spt alone), and settings as ``selfpretrain compare -s`` takes them; ``arm.members=3`` changes

@@ -21,3 +21,5 @@ def test_tables_of_pages_match_the_kept_data(name, tmp_path):
     page.write_text(bench.PAGE.read_text())
     WRITE[name](bench, page)
     assert page.read_text() == bench.PAGE.read_text(), f"run the script {name}.py with --page"
+    for beside in tmp_path.glob("*.tsv"):
+        assert beside.read_text() == bench.PAGE.with_suffix(".tsv").read_text(), "run it with --page"

@@ -262,9 +262,17 @@ def test_the_picture_of_the_readme_is_described() -> None:
         "python tools/effect_picture.py"
     )
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    alt = " ".join(page.partition("![")[2].partition("]")[0].split())
+    alt = " ".join(page.partition("](docs/effect.svg)")[0].rpartition("![")[2].split())
     assert re.findall(r"\d+\.\d", said) == re.findall(r"\d+\.\d", alt)
     assert len(re.findall(r"\d+\.\d", said)) == 6
+
+
+def test_the_readme_has_the_numbers_of_results_that_ship() -> None:
+    readme = script("readme")
+    assert readme.PAGE.read_text(encoding="utf-8") == readme.page(), "python tools/readme.py"
+    assert readme.ZOO.read_text(encoding="utf-8") == readme.zoo(), "python tools/readme.py"
+    prose = re.sub(r"```.*?```", "", readme.page(), flags=re.DOTALL)
+    assert len(prose.split()) <= 1000 and len(readme.page().splitlines()) <= 140
 
 
 def test_the_picture_of_the_readme_can_be_that_of_any_comparison(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from browser import look, needs_browser, noted
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["index", "studies/index", "studies/amos-table-1-small/report", "trial", "own_data", "api"]
+PAGES = ["index", "studies/index", "studies/amos-table-1-small/report", "claims", "log", "own_data", "api"]
 PROBE = """<!DOCTYPE html><body>
 <iframe style="width:{width}px;height:800px;border:0" src="/{page}.html"></iframe><script>
 const frame = document.querySelector("iframe");

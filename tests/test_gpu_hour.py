@@ -32,7 +32,7 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
     found = lines(tmp_path)
     assert [line["name"] for line in found if "failed" in line] == []
     assert [part for part in dict.fromkeys(line["part"] for line in found)] == [
-        "about", "check", "steps", "papers",
+        "about", "check", "steps", "papers", "row",
     ]  # fmt: skip
     assert {"environment", "command"} <= set(found[0])
     errors = [line["torch.float64"] for line in found if line["name"].startswith("golden")]
@@ -45,8 +45,31 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
 
 @pytest.mark.slow
 def test_without_minutes_all_is_named_as_left_out(tmp_path):
-    assert hour(tmp_path, "--toy", "--minutes", "0", "--parts", "steps,papers").returncode == 0
-    assert {line.get("failed", "") for line in lines(tmp_path)[1:]} == {"left out: no time"}
+    for limit in ("--minutes", "--call"):
+        folder = tmp_path / limit
+        assert hour(folder, "--toy", limit, "0", "--parts", "steps,papers").returncode == 0
+        found = lines(folder)[1:]
+        assert [(line["part"], line["name"], line["failed"]) for line in found] == [
+            ("steps", "left out", "no time"), ("papers", "left out", "no time"),
+        ]  # fmt: skip
+        assert "s4, 32, bf16" in found[0]["names"]
+
+
+def test_minutes_are_those_of_all_calls(tmp_path):
+    tool = script("gpu_hour")
+    calls = []
+    tool.PARTS["steps"] = lambda plan: ((f"{i}", lambda: calls.append(1) or {}) for i in range(2))
+    plan = tool.Plan(tmp_path, "cpu", 30, True, 3.0)
+    kept = [
+        {"part": "steps", "name": "earlier", "took": 60 * 30 * tool.SHARES["steps"] + 1},
+        {"part": "papers", "name": "failed", "took": 1, "failed": "again"},
+    ]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    tool.work(plan, ["steps"])
+    assert calls == [] and lines(tmp_path)[-1]["names"] == ["0", "1"]
+    tool.SHARES["steps"] = 1.0
+    tool.work(plan, ["steps"])
+    assert calls == [1, 1]
 
 
 def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path):
@@ -58,7 +81,10 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path
         command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    wanted = f"error: no module pydantic here; first {sys.executable} -m pip install -e . beartype pytest"
+    wanted = (
+        f"error: no module pydantic here; first {sys.executable} -m pip install -e . beartype pytest, "
+        "or without a network carry it, see --help"
+    )
     assert done.stderr.splitlines() == [wanted]
 
 

@@ -14,9 +14,11 @@ import os
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -41,19 +43,31 @@ TABLE = Path(__file__).with_name("claims.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
-Every claim of the papers that is about scores, speed or why, in one line each; what the paper reports; and
-what our studies show at the small scale: two cores, three seeds, at most 64 positions on most tasks, where
-other tasks stand in for the papers'. A claim is *supported* or *contradicted* where intervals leave no
-other reading, *partly* so where some of its intervals hold both, *open* where all of them do, *mixed* where
-tasks or rows disagree, and *silent* where nothing was measured with this version of the package. None of this
-tests the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`). This page is made
-from the results that ship, by `tools/claims_page.py`; the README and the index of studies say no more
-than it does. The papers after Gu et al. (2022) say what else may do the job of self-pretraining; of most of
-them we know the abstract alone, and their claims are in our words.
+What papers claim about scores, speed or why, and what our studies say of it at the small scale: two cores,
+three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests
+the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`).
 
-Intervals are 95 %, of seeds and test examples together as on the pages of the studies (of seeds alone on
-training data), in points of accuracy, and not corrected for the number of claims.
+| verdict | claims | meaning |
+| --- | --- | --- |
+{verdicts}
+
+*Holds in* counts the comparisons whose interval agrees, and those whose interval is against the claim. *In
+the middle* is the median comparison, in points of accuracy, with a 95 % interval over seeds and test
+examples (over seeds alone on training data), not corrected for the number of claims. Unfold a cell for all
+of its comparisons. `tools/claims_page.py` makes this page from the results that ship. Of most papers under
+*Others* we know the abstract alone; their claims are in our words.
 """
+MEANING = {
+    "supported": "no interval leaves another reading",
+    "partly supported": "some intervals hold both readings, the others agree",
+    "mixed": "tasks or rows disagree",
+    "open": "every interval holds both readings",
+    "partly contradicted": "some intervals hold both readings, the others are against it",
+    "contradicted": "no interval leaves another reading",
+    "silent": "not measured with this version of the package",
+}
+OWN = ("Amos et al. (2024)", "Coser & Orvieto (2025)", "Gu et al. (2022)")
+"""Papers with a section of their own."""
 GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
 PARTLY = "partly"
@@ -62,17 +76,31 @@ FILES = {citation: paper for paper, citation in PAPERS.items()}
 WAITS = "waits to be measured with this version"
 Line = dict[str, str]
 Read = Callable[[str], Analysis | None]
-Finding = tuple[str, str]
-"""What one comparison says of a claim, and in words."""
+
+
+class Finding(NamedTuple):
+    """What one comparison says of a claim: a verdict, of what, by how much, and that in words."""
+
+    verdict: str
+    where: str
+    value: float
+    shown: str
 
 
 def page(read_study: Read) -> str:
-    """The text of the page."""
-    parts, claims = [HEAD], grouped()
-    for paper in dict.fromkeys(lines[0]["paper"] for lines in claims):
-        parts.append(f"## {paper}\n\n| claim | paper | our studies | |\n| --- | --- | --- | --- |")
-        parts += [_row(lines, read_study) for lines in claims if lines[0]["paper"] == paper]
-        parts.append("")
+    """Return the text of the page."""
+    sections: dict[str, list[str]] = {}
+    verdicts: Counter[str] = Counter()
+    for lines in grouped():
+        paper = lines[0]["paper"]
+        verdict, row = _row(lines, read_study)
+        verdicts[verdict] += 1
+        sections.setdefault(paper if paper in OWN else "Others", []).append(row)
+    counts = (f"| **{verdict}** | {verdicts[verdict]} | {said} |" for verdict, said in MEANING.items())
+    parts = [HEAD.format(verdicts="\n".join(counts))]
+    for section, rows in sections.items():
+        parts += [f"## {section}\n", "| claim | paper | verdict | holds in | in the middle | studies |"]
+        parts += ["| --- | --- | --- | --- | --- | --- |", *rows, ""]
     return "\n".join(parts)
 
 
@@ -88,8 +116,9 @@ def grouped() -> list[list[Line]]:
     return found
 
 
-def _row(lines: list[Line], read_study: Read) -> str:
-    first, said, words = lines[0], list[Finding](), list[str]()
+def _row(lines: list[Line], read_study: Read) -> tuple[str, str]:
+    """Return the verdict on a claim, and its row of the table."""
+    first, said, words, all_of_it = lines[0], list[Finding](), list[str](), list[str]()
     for line in lines:
         if not line["study"]:
             words.append(line["note"] or line["b"])
@@ -97,11 +126,36 @@ def _row(lines: list[Line], read_study: Read) -> str:
         analysis = read_study(line["study"])
         found = list(findings(line, analysis)) if analysis else []
         said += found
-        link = f"[{line['study']}](studies/{line['study']}-small/report.md)"
-        note = f" ({line['note']})" if line["note"] else ""
-        words.append(f"{link}{note}: {'; '.join(text for _, text in found) or WAITS}")
-    reported = first["where"] + (f": {in_numbers(first)}" if first["reported"] else "")
-    return f"| {first['claim']} | {reported} | **{together(said)}** | {'<br>'.join(words)} |"
+        words.append(f"[{line['study']}](studies/{line['study']}-small/report.md)")
+        note = f"*{line['note']}*: " if line["note"] else ""
+        all_of_it.append(note + ("; ".join(f"{x.where}: {x.shown}" for x in found) or WAITS))
+    verdict = together([finding.verdict for finding in said])
+    paper = "" if first["paper"] in OWN else f", {first['paper']}"
+    reported = first["where"] + paper + (f": {in_numbers(first)}" if first["reported"] else "")
+    studies = ", ".join(dict.fromkeys(words))
+    if said:
+        studies += f" <details><summary>all</summary>{'<br>'.join(all_of_it)}</details>"
+    return (
+        verdict,
+        f"| {first['claim']} | {reported} | **{verdict}** | {_counted(said)} | {_middle(said)} | {studies} |",
+    )
+
+
+def _counted(said: list[Finding]) -> str:
+    """Return how many comparisons agree, and how many are against."""
+    if not said:
+        return format.NONE
+    verdicts = Counter(finding.verdict for finding in said)
+    against = f", {verdicts[CONTRADICTED]} against" if verdicts[CONTRADICTED] else ""
+    return f"{verdicts[SUPPORTED]} of {len(said)}{against}"
+
+
+def _middle(said: list[Finding]) -> str:
+    """Return the median comparison, of an even number the lower one."""
+    if not said:
+        return format.NONE
+    middle = sorted(said, key=lambda finding: finding.value)[(len(said) - 1) // 2]
+    return f"{middle.shown} ({middle.where})"
 
 
 def in_numbers(line: Line) -> str:
@@ -115,9 +169,9 @@ def in_numbers(line: Line) -> str:
     return re.sub(r"\{(.+?)\}", number, line["reported"])
 
 
-def together(said: list[Finding]) -> str:
-    """Return the verdict on a claim from all of its findings; one that is open is never dropped."""
-    words = {word for word, _ in said}
+def together(verdicts: list[str]) -> str:
+    """Return the verdict on a claim from those of all comparisons; one that is open is never dropped."""
+    words = set(verdicts)
     if not words:
         return SILENT
     clear = words - {OPEN}
@@ -132,7 +186,7 @@ def together(said: list[Finding]) -> str:
 def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
     """What the comparisons of a line say, task by task and row by row."""
     for task in analysis.tasks:
-        if not fnmatch(task.task.record.task.name, line["task"]):
+        if not fnmatch(task.task.card.name, line["task"]):
             continue
         if line["relation"] in ("rises", "falls"):
             yield from _trend(line, task)
@@ -144,7 +198,10 @@ def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
             elif compared.estimate is not None:
                 standing = compared.standing
                 rule = {"=": _equal, ">": _larger, ">=": _no_smaller}[line["relation"]]
-                yield rule(standing), _words(task, compared)
+                shown = format.signed(task.metric, compared.estimate.mean)
+                bounds = format.interval(task.metric, compared.estimate.bounds)
+                where = _where(task, compared)
+                yield Finding(rule(standing), where, compared.estimate.mean, f"{shown} {bounds}")
 
 
 def _rows(pattern: str, task: TaskAnalysis) -> list[tuple[str, str]]:
@@ -180,8 +237,8 @@ def _on_training(line: Line, task: TaskAnalysis, compared: Difference) -> Iterat
     if line["relation"].startswith("not"):
         word = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(word, word)
     bounds = format.interval(task.metric, found[0].bounds)
-    where = _where(task, compared)
-    yield word, f"{where} {format.signed(task.metric, found[0].mean)} {bounds} on training data"
+    shown = f"{format.signed(task.metric, found[0].mean)} {bounds} on training data"
+    yield Finding(word, _where(task, compared), found[0].mean, shown)
 
 
 def _trend(line: Line, task: TaskAnalysis) -> Iterator[Finding]:
@@ -197,14 +254,8 @@ def _trend(line: Line, task: TaskAnalysis) -> Iterator[Finding]:
         if low > high_ or low_ > high:
             word = SUPPORTED if (low > high_) == (line["relation"] == "falls") else CONTRADICTED
         steps = ", ".join(format.signed(task.metric, d.estimate.mean) for d in gains)
-        yield word, f"{task.label}, {family}: {steps}"
-
-
-def _words(task: TaskAnalysis, compared: Difference) -> str:
-    found = compared.estimate
-    assert found is not None
-    mean, bounds = format.signed(task.metric, found.mean), format.interval(task.metric, found.bounds)
-    return f"{_where(task, compared)} {mean} {bounds}"
+        change = gains[-1].estimate.mean - gains[0].estimate.mean
+        yield Finding(word, f"{task.label}, {family}", change, steps)
 
 
 def _where(task: TaskAnalysis, compared: Difference) -> str:

@@ -166,7 +166,7 @@ def kept() -> Lines:
         if not kind.lasting:
             continue
         with workspace() as here:
-            found = study_rows(name, kind.kept_seeds, here)
+            found = study_rows(name, kind.bundled_seeds, here)
         yield from (f"{name}: {line}" for line in found)
 
 

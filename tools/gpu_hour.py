@@ -1,19 +1,29 @@
-"""Forty minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
+"""Half an hour of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
 
-    python tools/gpu_hour.py gpu-hour [--minutes 40] [--parts check,steps,...]
+    python tools/gpu_hour.py gpu-hour [--minutes 30] [--call 9] [--parts check,steps,...]
     python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
 
-check    tests marked ``cuda``; golden values of published code, on the device
-steps    times, memory and syncs of a training step: mixers at growing length, in single and half precision,
-         compiled or not, beside a plain Transformer
+check    tests marked ``cuda``; golden values of published code, on the device; what tests/fake_gpu claims:
+         steps launch so many kernels, and wait for nothing
+steps    times, memory, launches and waits of a training step: mixers at growing length, in single and half
+         precision, compiled or not, beside a plain Transformer
 papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
+row      two rows of their Table 1, on image-jpeg: from scratch and SPT, as far as the time reaches
 
-A part may take its share of the minutes; what does not fit is named as left out. The same command goes on
-where it was cut: what is in FOLDER/results.jsonl is not measured again, and failures are tried once more.
+A part may take its share of the minutes, and a call of the command at most ``--call`` of them; what does not
+fit is named as left out. The same command goes on where it was cut, ``row`` from checkpoints: what is in
+FOLDER/results.jsonl is not measured again, and failures are tried once more. Another half hour is ``--minutes
+60`` then. docs/speed.md shows the results: ``python tools/gpu_hour.py FOLDER --page docs/speed.md``.
+
+A machine without a network finds in build/carried what it lacks (five packages, if it has PyTorch, pytest,
+numba, pyarrow and jaxtyping), made where there is one, for its Python:
+pip install --target build/carried --only-binary=:all: --python-version 3.12 --platform manylinux2014_x86_64
+pydantic beartype
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -27,28 +37,40 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
+# Where the package or what it needs is not installed:
+sys.path.extend(str(Path(__file__).parents[1] / place) for place in ("src", "benchmarks", "build/carried"))
 try:
     from selfpretrain.data.dataset import SequenceDataset, generator
 except ModuleNotFoundError as error:
     sys.exit(
-        f"error: no module {error.name} here; first {sys.executable} -m pip install -e . beartype pytest"
+        f"error: no module {error.name} here; first {sys.executable} -m pip install -e . beartype pytest, "
+        "or without a network carry it, see --help"
     )
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
+from selfpretrain.errors import Interrupted
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
+from selfpretrain.runner.stage import run
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.reported import paper_arms
+from selfpretrain.system.events import Event, listen
 from selfpretrain.system.hardware import environment
+from selfpretrain.tasks.base import Task
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.step import prepare, step
+from tables import Table, put
 
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
-SHARES = {"check": 0.2, "steps": 0.6, "papers": 1.0}
-"""Of the minutes; the last part takes what is left."""
+SHARES = {"check": 0.15, "steps": 0.45, "papers": 0.1, "row": 1.0}
+"""Of the minutes of all calls; the last part takes what is left."""
+LAUNCHES = {"s4": 1171, "s4d": 687, "dss": 687, "dlr": 630, "lssl": 708, "ema": 576}
+"""Kernels of a step of six blocks at 1,024 positions in half precision, as the emulated GPU counts them."""
 GRAPHS = "bf16, graphs"
 """The way whose blocks are compiled and then replayed as CUDA graphs: is it worth a setting of a stage?"""
 WAYS: dict[str, Result] = {
@@ -90,6 +112,8 @@ class Plan:
     minutes: float
     toy: bool
     price: float  # of an hour
+    call: float = 9.0  # minutes of one call of the command
+    row_ends: float = 0.0  # when the part ``row`` has to stop, by ``time.monotonic``
 
 
 def clock(device: torch.device) -> float:
@@ -118,6 +142,7 @@ def step_of(
     torch.manual_seed(0)
     network = model.build(look.form, stage.objective.head(look.form, model.width, model.pooling)).to(device)
     prepare(network, stage, device)
+    network.joint_kernels &= not graphs  # those inside of a block are replayed with it
     for block in network.blocks if graphs else ():
         block.compile(mode="reduce-overhead")
     optimizer = stage.optim.build(network, model.mixer.slow())
@@ -146,8 +171,19 @@ def measured(step: Callable[[], None], device: torch.device, toy: bool) -> Resul
         taken.append(clock(device) - start)
     found: Result = {"seconds": statistics.median(taken), "first": taken[0]}
     if on_gpu:
-        found |= {"bytes": torch.cuda.max_memory_allocated(device), "syncs": syncs(step)}
+        found |= {"bytes": torch.cuda.max_memory_allocated(device)}
+        found |= {"reserved": torch.cuda.max_memory_reserved(device)}
+        found |= {"syncs": syncs(step), "launches": launches(step)}
     return found
+
+
+def launches(step: Callable[[], None]) -> int:
+    """How many kernels a step launches; copies and fills are none."""
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+        step()
+        torch.cuda.synchronize()
+    on_gpu = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_gpu)
 
 
 def syncs(step: Callable[[], None]) -> int:
@@ -166,15 +202,29 @@ def check(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
     yield "tests", lambda: tests(plan)
     for path in sorted(GOLDEN.glob("*.npz"))[: 2 if plan.toy else None]:
         yield f"golden {path.stem}", lambda name=path.stem: golden(name, torch.device(plan.device))
+    for mixer in list(LAUNCHES)[: 1 if plan.toy else None]:
+        yield f"claims of {mixer}", lambda name=mixer: claims(name, plan)
+
+
+def claims(name: str, plan: Plan) -> Result:
+    """What the emulated GPU says of a step, beside what is seen here."""
+    length, device = 32 if plan.toy else 1024, torch.device(plan.device)
+    look = Look(SequenceSpec(Tokens(16), length, Classes(("0", "1"))), 4, length)
+    stage = Stage(Classify(), Budget(steps=1), batch=4, precision="bf16")
+    step = step_of(Model(find("mixers", name)(), 64, 6), stage, look, device)
+    return measured(step, device, plan.toy) | {"claimed": LAUNCHES[name], "claimed_syncs": 0}
 
 
 def tests(plan: Plan) -> Result:
     """The tests for GPUs; without one they are found, and skipped."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "tests/training/test_cuda.py"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError("\n".join((done.stdout + done.stderr).splitlines()[-20:]))
-    return {"said": done.stdout.splitlines()[-1]}
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=paths)
+    said = done.stdout.splitlines()
+    if done.returncode not in (0, 1):
+        raise RuntimeError("\n".join([*said, *done.stderr.splitlines()][-20:]))
+    failures = [line for line in said if line.startswith(("FAILED", "ERROR"))]
+    return {"said": said[-1], "failures": failures}  # kept: they would fail again
 
 
 @torch.no_grad()
@@ -277,13 +327,46 @@ def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
     return found | {"epoch": epoch, "hours": hours, "money": hours * plan.price, "batch": stage.batch}
 
 
-PARTS = {"check": check, "steps": steps, "papers": papers}
+def row(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
+    """The arms take turns, each with an equal part of the time that is left."""
+    arms = [(family, arm) for family in ("transformer-rotary", "s4") for arm in ("scratch", "SPT")]
+    for left, (family, arm) in zip(range(len(arms), 0, -1), arms, strict=True):
+        yield f"image, {family}, {arm}", lambda f=family, a=arm, n=left: trained(plan, f, a, n)
 
 
-def kept(path: Path) -> set[tuple[str, str]]:
-    """What is measured already; failures are tried again."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return {(line["part"], line["name"]) for line in lines if "failed" not in line}
+def trained(plan: Plan, family: str, arm: str, left: int) -> Result:
+    """Train an arm of the paper in half precision until its time is up; its scores, or how far it is.
+
+    Raises:
+        Interrupted: if it did not end; the next call goes on from there.
+    """
+    arms = paper_arms("amos", "image", family)
+    scratch = arm == "scratch"
+    model = arms.scratch_model if scratch else arms.model
+    stages = (arms.scratch,) if scratch else (arms.pretrain, arms.finetune)
+    stages = tuple(replace(stage, precision="bf16") for stage in stages)
+    task: Task = find("tasks", "image-jpeg")(**{"made_up": True} if plan.toy else {})
+    if plan.toy:
+        model = replace(model, width=16, depth=1)
+        stages = tuple(replace(stage, budget=Budget(steps=4), batch=4, evals=2) for stage in stages)
+    until = time.monotonic() + (plan.row_ends - time.monotonic()) / left
+    seen: dict[str, Event] = {}
+    space = Workspace(plan.folder / "runs", plan.device, quiet=True, stop=lambda: time.monotonic() > until)
+    try:
+        with listen(lambda event: seen.update({event.kind: event})):
+            folder = run(Recipe(task, model, stages), space)
+    except Interrupted as error:
+        last = {kind: dict(seen[kind].numbers) for kind in ("train", "val") if kind in seen}
+        raise Interrupted(f"{error}: {json.dumps(last)}") from error
+    return {"scores": json.loads((folder / "result.json").read_text(encoding="utf-8"))["scores"]}
+
+
+PARTS = {"check": check, "steps": steps, "papers": papers, "row": row}
+
+
+def kept(path: Path) -> list[Result]:
+    """What is measured already, failures too."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def keep(path: Path, line: Result) -> None:
@@ -295,23 +378,27 @@ def keep(path: Path, line: Result) -> None:
 def work(plan: Plan, parts: list[str]) -> int:
     """Everything that fits, in order; how many things failed."""
     plan.folder.mkdir(parents=True, exist_ok=True)
-    path, begun, failed = plan.folder / "results.jsonl", time.monotonic(), 0
+    path, failed = plan.folder / "results.jsonl", 0
+    ends = time.monotonic() + 60 * plan.call
+    before = kept(path)
     keep(
         path,
         {"part": "about", "name": time.strftime("%Y-%m-%dT%H:%M:%S"), "command": sys.argv}
         | {"environment": environment(plan.device), "minutes": plan.minutes, "toy": plan.toy},
     )
-    done = kept(path)
+    done = {(line["part"], line["name"]) for line in before if "failed" not in line}
+    ends = min(ends, time.monotonic() + 60 * plan.minutes - sum(line.get("took", 0) for line in before))
     for part in parts:
-        share = 60 * plan.minutes * SHARES[part]
-        until = min(begun + 60 * plan.minutes, time.monotonic() + share)
-        for name, do in PARTS[part](plan):
+        spent = sum(line.get("took", 0) for line in before if line["part"] == part)
+        until = min(ends, time.monotonic() + 60 * plan.minutes * SHARES[part] - spent)
+        left_out = []
+        for name, do in PARTS[part](replace(plan, row_ends=until)):
             if (part, name) in done:
                 continue
             done.add((part, name))
             start = time.monotonic()
             if start > until:
-                keep(path, {"part": part, "name": name, "failed": "left out: no time"})
+                left_out.append(name)
                 continue
             try:
                 answer = do()
@@ -321,18 +408,47 @@ def work(plan: Plan, parts: list[str]) -> int:
             if plan.device.startswith("cuda"):
                 torch.cuda.empty_cache()
             keep(path, {"part": part, "name": name, "took": round(time.monotonic() - start, 2)} | answer)
+        if left_out:
+            keep(path, {"part": part, "name": "left out", "failed": "no time", "names": left_out})
     return failed
+
+
+def tables(results: list[Result]) -> dict[str, Table]:
+    """The pages' tables: the last answer to everything that was asked."""
+    found = {(line["part"], line["name"]): line for line in results if "failed" not in line}
+    steps = [["step", "ms", "GB", "launches", "waits"]]
+    claims = [["mixer", "launches, emulated", "launches", "waits"]]
+    hours = [["network", "s an epoch", "hours"]]
+    rows = [["row", "accuracy, test"]]
+    for (part, name), line in found.items():
+        seen = [str(line.get(key, "")) for key in ("launches", "syncs")]
+        if part == "steps":
+            memory = line["bytes"] / 1e9 if "bytes" in line else 0.0
+            steps.append([name, f"{1000 * line['seconds']:.1f}", f"{memory:.2f}", *seen])
+        elif name.startswith("claims of"):
+            claims.append([name.removeprefix("claims of "), str(line["claimed"]), *seen])
+        elif part == "papers":
+            hours.append([name, f"{line['epoch']:.1f}", f"{line['hours']:.2f}"])
+        elif part == "row":
+            rows.append([name, f"{100 * line['scores']['test']['accuracy']:.1f}"])
+    return {"gpu claims": claims, "gpu steps": steps, "gpu papers": hours, "gpu row": rows}
 
 
 def main() -> None:
     """Work, and end with 1 if anything failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--minutes", type=float, default=30.0, help="of all calls together")
+    parser.add_argument("--call", type=float, default=9.0, help="minutes of this call at most")
+    parser.add_argument("--page", type=Path, help="measure nothing; write what is kept into a page")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
+    if given.page:
+        for name, table in tables(kept(given.folder / "results.jsonl")).items():
+            put(given.page, name, table)
+        return
     if not given.toy and not torch.cuda.is_available():
         sys.exit("error: there is no GPU here; --toy rehearses on the CPU")
     if strange := set(given.parts.split(",")) - set(PARTS):
@@ -340,7 +456,7 @@ def main() -> None:
     if given.toy:
         torch.set_num_threads(1)
     device = "cpu" if given.toy else "cuda"
-    plan = Plan(given.folder, device, given.minutes, given.toy, given.price)
+    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.call)
     sys.exit(1 if work(plan, given.parts.split(",")) else 0)
 
 

@@ -39,9 +39,9 @@ WAITS = "> These numbers are of an earlier version of the package, and wait to b
 def page(name: str, workspace: Workspace) -> Path | None:
     """The folder of a study with its page, from the results that ship; None if it waits to be measured."""
     kind = find("studies", name)
-    plan = Plan.of(kind.at_scale("small", kind.kept_seeds).experiment("small"))
+    plan = Plan.of(kind.at_scale("small", kind.bundled_seeds).experiment("small"))
     folder = ExperimentFolder(plan, workspace, SHIPPED)
-    kept = folder.kept_stages
+    kept = folder.bundled_stages
     planned = folder.stages().keys()
     if not kept >= planned:
         if not kept <= planned:
@@ -96,19 +96,18 @@ def index(folders: Iterable[Path]) -> str:
     for folder in folders:
         analysis = analyse(read(folder))
         results = analysis.results
-        record = results.record
-        source = record.about.get("Source", "").strip().rstrip(".") or record.name
+        source = results.about.get("Source", "").strip().rstrip(".") or results.name
         # A study of ours may show numbers of papers, too.
         reported = [] if source.lower().startswith("our question") else analysis.paper_tables
         paper = markdown.escaped("; ".join(reported) or source).replace("[", "\\[")
         outcome = summary.standings(analysis.tasks) if results.missing < len(results.cells) else ""
         words = (
             f"[{paper}]({folder.resolve().name}/report.md)",
-            markdown.escaped(record.title.rpartition(": ")[2]),  # the paper is in the first column
-            record.scale,
+            markdown.escaped(results.title.rpartition(": ")[2]),  # the paper is in the first column
+            results.scale,
             str(analysis.seeds or ""),
             results.state,
-            markdown.escaped("proves nothing" if outcome and record.scale == "smoke" else outcome),
+            markdown.escaped("proves nothing" if outcome and results.scale == "smoke" else outcome),
         )
         lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"

@@ -11,29 +11,26 @@ from .config import amended, to_dict
 from .errors import DoesNotFit, SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
-from .report.results import ExperimentResults
-from .report.sequential import Looks, parse_seeds
+from .report.results import ExperimentResults, read_plan
+from .report.sequential import SequentialDesign, parse_seeds
 from .runner.experiment import Experiment
-from .runner.experiment_dir import ExperimentFolder
+from .runner.experiment_dir import STUDY, ExperimentFolder
 from .runner.forecast import Forecast, forecast
-from .runner.looks import expected_seeds, reached
 from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish
-from .runner.run_dir import RunDir
+from .runner.sequential import expected_seeds, reached
 from .runner.tuning import tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
 from .studies.base import SHIPPED, Scale, Study
 from .studies.compare import Comparison, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
+from .system import distributed
 from .system.events import Event, emit, format_duration
-from .system.files import FORMAT
 from .tasks.base import Task
 from .training.cost import COUNTED, Planner
 from .training.step import default_precision
 
-SHARES = "time-limits.json"
-"""File in the runs folder: the share of the full training budget, by comparison and time limit."""
 LONG = 2048
 """Length above which a forecast estimates FLOPs, since counting takes longer than a second."""
 SAFE = 0.8
@@ -53,7 +50,9 @@ class Request:
     tune: bool = False  # first tune the hyperparameters of every cell on validation
     results: Path | None = None  # folder of bundled results, read and updated; None: ours, read-only
     fresh: bool = False  # ignore bundled results and train everything
-    looks: Looks | None = None  # add seeds until the verdict is decided; the study has those of the last look
+    design: SequentialDesign | None = None  # when to stop adding seeds; the study has the most of them
+    share: float = 1.0  # of every budget, to end within a time limit
+    digest: str = ""  # of the comparison before it was shortened, which then names the folder
 
     def experiment(self, planner: Planner = COUNTED) -> Experiment:
         """Return the experiment to run, before tuning.
@@ -62,17 +61,14 @@ class Request:
             SpecError: if seeds are to be added until the verdict is decided, and this study has none.
         """
         experiment = self.study.experiment(self.scale, self.first_seed, planner)
-        return self._with_looks(experiment) if self.looks else experiment
-
-    def _with_looks(self, experiment: Experiment) -> Experiment:
-        if self.only:
+        if self.design and self.only:
             raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")
-        if not experiment.contrasts:
+        if self.design and not experiment.contrasts:
             raise SpecError(f"{experiment.name} compares no two arms; give --seeds a number")
-        return replace(experiment, looks=self.looks)
+        return replace(experiment, design=self.design, share=self.share, digest=self.digest)
 
     @property
-    def kept(self) -> Path | None:
+    def bundled(self) -> Path | None:
         """Folder of bundled results; None for studies that keep none."""
         return (self.results or SHIPPED) if self.study.lasting else None
 
@@ -114,9 +110,9 @@ def compare(
     """
     workspace = workspace or _usual_workspace()
     settings = resolve_settings(settings or {}, workspace)
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     study = comparison(task, mixers, objective, most, scale, settings, arms=arms)
-    return run_request(Request(study, scale, looks=looks), workspace)
+    return run_request(Request(study, scale, design=design), workspace)
 
 
 def study(
@@ -137,9 +133,9 @@ def study(
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
     workspace = workspace or _usual_workspace()
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     found = find_study(name, scale, most, workspace)
-    return run_request(Request(found, scale, fresh=fresh, looks=looks), workspace)
+    return run_request(Request(found, scale, fresh=fresh, design=design), workspace)
 
 
 def resolve_settings(settings: Settings, workspace: Workspace) -> Settings:
@@ -221,13 +217,15 @@ def run_request(
         if request.tune or request.only or not folder.is_current:
             plan = planned.plan
             if request.tune:
+                if distributed.is_main():
+                    folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-            folder = begin(plan, here, request.kept)
-            queue = StageQueue.of(folder.plan.stages_of(folder.experiment.select_cells(request.only)), here)
             try:
-                queue.run()
-            except DoesNotFit:
-                finish(folder, [f"Not trained: {why}." for why in queue.unfit])
+                folder = begin(plan, here, request.bundled)
+                todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))
+                StageQueue.of(todo, here).run()
+            except DoesNotFit as error:
+                finish(folder, [f"Not trained: {error}."])
                 raise
             finish(folder)
         if request.results:
@@ -244,7 +242,7 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     check_detached(request)
     plan = plan_request(request).plan
     restore_bundled(request, plan, workspace)
-    return detach(plan, workspace, request.only, request.kept)
+    return detach(plan, workspace, request.only, request.bundled)
 
 
 def check_detached(request: Request) -> None:
@@ -255,7 +253,7 @@ def check_detached(request: Request) -> None:
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
-    if request.looks:
+    if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
 
 
@@ -270,58 +268,57 @@ def forecast_request(
     """
     request = planned.request
     experiment = planned.plan.experiment
-    folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.kept)
-    bundled = None if request.fresh else folder.kept_stages
+    folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.bundled)
+    bundled = None if request.fresh else folder.bundled_stages
     how = (gpu, bundled, timed, planned.planner)
     found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
-    if experiment.looks is None:
+    if experiment.design is None:
         return found
-    least = forecast(planned.plan, workspace, experiment.first_look, *how)
+    least = forecast(planned.plan, workspace, experiment.first_analysis, *how)
     notes = (
-        f"{experiment.looks.last} seeds are the most; to the first look, at {experiment.looks.first} seeds: "
-        f"{least.total}",
-        *expected_seeds(folder, experiment.looks),
+        f"{experiment.design.last} seeds are the most; to the first interim analysis, at "
+        f"{experiment.design.first} seeds: {least.total}",
+        *expected_seeds(folder, experiment.design),
     )
     return replace(found, notes=notes)
 
 
 def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> ExperimentFolder:
     """Return the folder of an experiment, its bundled stages restored unless the request is ``fresh``."""
-    folder = ExperimentFolder(plan, workspace, request.kept)
+    folder = ExperimentFolder(plan, workspace, request.bundled)
     if request.fresh:
         folder.forget()
     elif found := folder.restore():
-        emit(Event("restored", str(request.kept), found, found))
+        emit(Event("restored", str(request.bundled), found, found))
     return folder
 
 
-def fit_to_time_limit(
-    limit: float, study: Comparison, workspace: Workspace, planner: Planner, dry: bool = False
-) -> Comparison:
-    """Return the comparison, with all arms shortened by the same factor if it would exceed a time limit.
+def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, planner: Planner) -> Request:
+    """Return the request of a comparison that ends within a limit: all arms are shortened by the same factor.
 
-    The factor is measured once per runs folder and cached, so that the same command resumes the same stages.
+    The factor is measured once and kept in the experiment's folder, so that the same command resumes the same
+    stages.
 
     Args:
         limit: in seconds.
-        dry: do not write the cache.
 
     Raises:
         SpecError: if the shortened budgets are too small.
     """
-    folder = RunDir(workspace.runs)
-    key = hashlib.sha256(json.dumps([to_dict(study), limit]).encode()).hexdigest()[:10]
-    shares = folder.read_cache(SHARES)
-    if key not in shares:
+    study = request.study
+    assert isinstance(study, Comparison), "only these can be shortened"
+    content = [to_dict(study), limit, request.first_seed, str(request.design)]
+    named = replace(request, digest=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10])
+    plan = Plan.of(named.experiment(planner))
+    folder = workspace.runs / plan.experiment.folder
+    if (folder / STUDY).is_file():
+        share = read_plan(folder).share
+    else:
         empty = replace(workspace, runs=workspace.runs / "none")
-        plan = Plan.of(study.experiment("small", planner=planner))
         seconds = forecast(plan, empty, timed=True, planner=planner).seconds
-        shares = {"format": FORMAT} | shares | {key: min(1.0, SAFE * limit / max(seconds, 1e-3))}
-        if not dry:
-            RunDir.make(workspace.runs).write(SHARES, shares)
-    share = shares[key]
+        share = min(1.0, SAFE * limit / max(seconds, 1e-3))
     why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
-    return study if share == 1 else study.scale_budget(share, why)
+    return replace(named, study=study if share == 1 else study.scale_budget(share, why), share=share)
 
 
 def _usual_workspace() -> Workspace:

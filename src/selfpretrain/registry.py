@@ -65,14 +65,15 @@ def summary(shelf: str, name: str) -> str:
 def find(shelf: str, name: str) -> Any:
     """Return the object called ``name`` on a shelf, or at ``module:attribute`` in another package.
 
-    The name of a task may also be that of a data set that the user has imported.
+    The name of a task may also be that of a data set that the user has imported. ``name:value`` sets the
+    field that the class names as its ``main`` one: ``ucr:FordA`` is ``ucr`` with ``set="FordA"``.
 
     Raises:
         UnknownName: if there is no such object; the message suggests the nearest name.
         SpecError: if the object of another package is not one for this shelf.
     """
     if ":" in name:
-        return _find_outside(shelf, name)
+        return _find_with_value(shelf, *name.split(":", 1)) or _find_outside(shelf, name)
     known = names(shelf)
     if not name.strip():
         raise UnknownName(f"no {SHELVES[shelf]} is named; there are {join_names(known)}")
@@ -123,6 +124,11 @@ def name_of(obj: object) -> str:
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
+def file_name_of(obj: object) -> str:
+    """Return the short name of a spec as part of a file name: ``ucr-FordA`` for ``ucr:FordA``."""
+    return name_of(obj).replace(":", "-")
+
+
 def import_extra(module: str, feature: str, extra: str) -> Any:
     """Import and return a module of an optional dependency.
 
@@ -133,6 +139,12 @@ def import_extra(module: str, feature: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error
+
+
+def _find_with_value(shelf: str, name: str, value: str) -> Any:
+    """Return the object called ``name`` with its main field set; None if it is not here or has none."""
+    main = getattr(find(shelf, name), "main", "") if name in names(shelf) else ""
+    return functools.partial(find(shelf, name), **{main: value}) if main else None
 
 
 def _find_outside(shelf: str, name: str) -> Any:

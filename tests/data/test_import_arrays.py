@@ -358,9 +358,9 @@ MISTAKES = {
     "flat": (lambda a: a | {"x": a["x"].ravel()}, r"shape \(720,\); it must be \(n, L\)"),
     "negative token": (
         lambda a: a | {"x": a["x"] - 1},
-        r"sequence 0: position \d+ is -1, no token.*--kind values",
+        r"sequence 0: position \d+ is -1, not a token.*--kind values",
     ),
-    "huge token": (lambda a: a | {"x": a["x"] + (1 << 40)}, r"sequence 0: position 0 is .* no token"),
+    "huge token": (lambda a: a | {"x": a["x"] + (1 << 40)}, r"sequence 0: position 0 is .* not a token"),
     "nan": (
         lambda a: a | {"x": np.where((a["x"] == 3) & (np.arange(60) > 7)[:, None], np.nan, 1.0)},
         r"sequence \d+: position \d+ is missing.*--missing drop",

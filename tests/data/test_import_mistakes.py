@@ -13,7 +13,7 @@ from imports import bring
 from selfpretrain.cli import app
 from selfpretrain.data import store
 from selfpretrain.data.importing import importer, source
-from selfpretrain.data.importing.columns import TableSource
+from selfpretrain.data.importing.columns import TableLayout, read_rows
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.importing.tables import open_table
 from selfpretrain.data.paths import imported_datasets
@@ -107,7 +107,7 @@ MISTAKES = [
     ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is not an object"),
     ("t.jsonl", lines('{"x": "y", "label": "a"}'), {}, "line 41: column 'x' holds 'y', other than rows bef"),
     ("t.jsonl", lines('{"x": [1, "y"], "label": "a"}'), {}, r"line 41: column 'x' holds .*y.*, other than"),
-    ("t.jsonl", lines('{"x": [1, -2], "label": "a"}'), TOKENS, "line 41.*position 1 is -2, no token"),
+    ("t.jsonl", lines('{"x": [1, -2], "label": "a"}'), TOKENS, "line 41.*position 1 is -2, not a token"),
     ("t.jsonl", lines('{"x": null, "label": "a"}'), {}, "line 41: there is no sequence"),
     ("t.jsonl", lines('{"x": [1, null], "label": "a"}'), VALUES, "line 41: column 'x', position 1 is miss"),
     ("t.jsonl", lines('{"x": [1, 2], "label": {"a": 1}}'), {}, "line 41: column 'label' holds"),
@@ -146,14 +146,13 @@ def test_rows_that_cannot_be_read_are_left_out_and_explained_on_request(tmp_path
     rows[3], rows[7] = "4 x 5", "y"
     (tmp_path / "t.csv").write_text("\n".join(["seq", *rows]))
     table = open_table(tmp_path / "t.csv")
-    reader = TableSource("values", table=table, options=ImportOptions(), sequence=["seq"], form="written")
+    layout = TableLayout("written", ["seq"], "values")
     with pytest.raises(DataError, match=r"t\.csv, line 5, position 1: column 'seq' holds 'x', not a number"):
-        reader.read()
-    reader.skip_bad = True
-    part = reader.read()
-    assert part.rows.tolist() == [0, 1, 2, 4, 5, 6, 8]
-    assert part.flat[:6, 0].tolist() == [0, 1, 1, 2, 2, 3]
-    assert list(reader.unread.values()) == [
+        read_rows(table, layout)
+    found = read_rows(table, layout, wrong={})
+    assert found.rows.tolist() == [0, 1, 2, 4, 5, 6, 8]
+    assert found.flat[:6, 0].tolist() == [0, 1, 1, 2, 2, 3]
+    assert list(found.wrong.values()) == [
         f"position {place}: column 'seq' holds '{word}', not a number" for place, word in ((1, "x"), (0, "y"))
     ]
 

@@ -12,7 +12,8 @@ from pyarrow import parquet
 from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.label_columns import LabelColumn
-from selfpretrain.data.importing.source import MISSING, Part
+from selfpretrain.data.importing.source import MISSING
+from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
 
@@ -162,6 +163,8 @@ def test_no_two_words_ever_become_one(said):
     ones = np.ones(2 * len(said), dtype=np.int64)
     words = pa.array([*said, *said[::-1]], pa.large_string())
     if len(said) > 1:
-        encoded = labels.encode(Part(ones, ones, {"label": words}, np.arange(len(ones))), str)
+        encoded = labels.encode(
+            Sequences("tokens", ones, ones, np.arange(len(ones)), columns={"label": words}), str
+        )
         assert sorted(encoded.names) == sorted(said)
         assert [encoded.names[target] for target in encoded.targets] == [*said, *said[::-1]]

@@ -91,7 +91,7 @@ def test_dates_may_be_missing_in_an_array():
 def test_words_called_nan_stay_classes():
     codes, classes = labels.classes_of(["nan", "NaT", "<NA>", np.float32("nan")])
     assert (sorted(classes.tolist()), codes[-1]) == (["<NA>", "NaT", "nan"], -1)
-    with pytest.raises(SpecError, match="'nan' is none of the 2 classes"):
+    with pytest.raises(SpecError, match="'nan' is not one of the 2 classes"):
         labels.codes_of(["a", "nan"], np.array(["a", "b"]))
 
 

@@ -135,10 +135,10 @@ def test_numbers_of_numpy_are_settings_too():
 @pytest.mark.parametrize(
     ("bad", "signal", "said"),
     [
-        ([["the", "cat"]], "tokens", "row 0: it holds something that is no number"),
-        (["abc"], "tokens", "row 0: it holds something that is no number"),
+        ([["the", "cat"]], "tokens", "row 0: it holds something that is not a number"),
+        (["abc"], "tokens", "row 0: it holds something that is not a number"),
         ([[1, 1 << 30]], "tokens", "row 0: tokens are whole numbers from 0 to 16,777,215"),
-        (["abc", np.ones(3)], "auto", "row 1: it is no text"),
+        (["abc", np.ones(3)], "auto", "row 1: it is not a text"),
         ([], "auto", "X holds no sequence"),
     ],
     ids=["words", "text", "large", "mixed", "none"],
@@ -310,7 +310,7 @@ def test_grid_search_reuses_finished_pretraining(tmp_path):
         ([np.ones((4, 2)), None], "row 1: there is no sequence"),
         ([np.full((4, 2), np.inf)], "row 0: a value is infinite"),
         ([np.full((4, 2), np.nan)], "row 0: there is no sequence"),
-        ([["x", "y"], np.ones((4, 2))], "row 0: it holds something that is no number"),
+        ([["x", "y"], np.ones((4, 2))], "row 0: it holds something that is not a number"),
         (["text"], "the model takes values of 2 channels, these are text"),
     ],
 )
@@ -371,7 +371,7 @@ def test_measures_have_intervals_around_them(model):
     assert curve.error == pytest.approx(found["ECE"].value)
     assert sum(share for _, _, share in curve.bins) == pytest.approx(1)
     assert sum(hit * share for _, hit, share in curve.bins) == pytest.approx(found["accuracy"].value)
-    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+    with pytest.raises(SpecError, match="label 'saw' is not one of the 2 classes"):
         model.evaluate(NEW, ["saw"] * 60)
     with pytest.raises(SpecError, match="requires y to be passed"):
         model.evaluate(NEW)

@@ -22,6 +22,7 @@ from selfpretrain import (
 from selfpretrain.data.spec import Reals
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search, training
+from selfpretrain.estimators.budgets import data_arms
 from selfpretrain.estimators.in_memory import InMemoryTask, labelled_only, with_test_split
 from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
@@ -40,7 +41,6 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.studies.recipes.budgets import data_arms
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
 from selfpretrain.tasks.procedural import Procedural
 from selfpretrain.tasks.simple.models import LinearModel
@@ -556,7 +556,7 @@ def test_a_simple_method_that_takes_too_long_is_given_up(kept):
     data = kept._to_dataset(WORDS)
     labelled = replace(data, targets=torch.from_numpy(np.unique(GENUS, return_inverse=True)[1]))
     folds = [(labelled.take(torch.arange(100)), labelled.take(torch.arange(100, 240)))]
-    quality = partial(leaderboard.quality, "softmax")
+    quality = partial(leaderboard.quality, "classes")
     methods = SimpleMethods(kept.predictor_.form, folds, labelled, leaderboard.answers, quality)
     now = time.monotonic()
     assert methods.candidates(labelled, now + 60, now + 60)

@@ -14,7 +14,7 @@ from selfpretrain.data.spec import Classes, ClassSets, PositionClasses, Reals, S
 from selfpretrain.errors import DataError
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.in_memory import with_test_split
-from selfpretrain.estimators.predictor import OUTPUTS, Predictor
+from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, fold_data
 from selfpretrain.estimators.simple import Candidate, Options, SimplePredictor
 from selfpretrain.objectives.regress import Regress
@@ -32,11 +32,11 @@ def judged(target, y, of_network, *methods, groups=None, folds=5):
     simple = []
     for settings_of in methods:
         options = [(y, outputs) for outputs in settings_of]
-        best = max(options, key=lambda each: leaderboard.quality(OUTPUTS[target.kind], each))
+        best = max(options, key=lambda each: leaderboard.quality(target.kind, each))
         model = SimplePredictor(form, Ends(), LinearModel(np.zeros((1, 1)), np.zeros(1)))
         simple.append(Candidate(model.name, model, best, 0.0, model.parameters, Options(options)))
     first = [(y, outputs) for outputs in of_network]
-    best = max(first, key=lambda each: leaderboard.score(OUTPUTS[target.kind], each))
+    best = max(first, key=lambda each: leaderboard.score(target.kind, each))
     kinds = [number % 2 for number in range(len(first))]
     rounds = Options(first, np.arange(len(y)) < len(y) * 0.4, kinds, 2)
     candidate = Candidate("network", network, best, 0.0, 1, rounds)
@@ -64,7 +64,7 @@ def test_the_score_of_the_best_of_many_that_know_nothing_is_that_of_one(kind):
         target, y, outputs, truth = guesses(kind, np.random.default_rng(seed))
         verdict = judged(target, y, *outputs)
         corrected.append(verdict.score.value - truth)
-        best.append(leaderboard.score(OUTPUTS[target.kind], verdict.kept.answers) - truth)
+        best.append(leaderboard.score(target.kind, verdict.kept.answers) - truth)
         held.append(verdict.score.low <= truth <= verdict.score.high)
     assert np.mean(best) > 0.06
     assert abs(np.mean(corrected)) < 0.07  # eight data sets, of which each is off by 0.1 or so

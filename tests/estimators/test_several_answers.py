@@ -226,9 +226,9 @@ def test_a_classifier_of_one_label_says_who_takes_several(y):
 
 
 def test_unknown_labels_are_refused_when_scores_are_asked_for(multilabel, tagger):
-    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+    with pytest.raises(SpecError, match="label 'saw' is not one of the 2 classes"):
         multilabel.evaluate(NEW, [["saw"]] * 40)
-    with pytest.raises(SpecError, match="label 'saw' is none of the 2 classes"):
+    with pytest.raises(SpecError, match="label 'saw' is not one of the 2 classes"):
         tagger.score(NEW[:1], [["saw"] * len(NEW[0])])
 
 

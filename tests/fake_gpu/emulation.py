@@ -6,6 +6,7 @@ what waits for the device. Import it after the guard is loaded; answers of ``tor
 
 import contextlib
 import traceback
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +74,35 @@ def _note_wait(what: str) -> None:
         line = next((f"{f.filename}:{f.lineno}" for f in frames if "/selfpretrain/" in f.filename), "a test")
         for each in _watches:
             each.waits[f"{what} at {line}"] += 1
+
+
+@dataclass
+class Memory:
+    """The memory of the emulated GPU: what lives, the most that lived at once, and what there is."""
+
+    limit: int = 2 * FREE
+    live: int = 0
+    peak: int = 0
+    storages: dict[int, tuple] = field(default_factory=dict)
+
+    def hold(self, numbers):
+        """Count the storage of a tensor until it is released; refuse what does not fit, as CUDA does."""
+        storage = numbers.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key in self.storages:
+            return
+        if self.live + size > self.limit:
+            raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size >> 20} MiB.")
+        self.storages[key] = weakref.ref(storage, lambda _: self.release(key)), size
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+    def release(self, key):
+        """Count a storage no longer."""
+        self.live -= self.storages.pop(key)[1]
+
+
+MEMORY = Memory()
 
 
 class EmulatedTensor(torch.Tensor):
@@ -168,7 +198,9 @@ def _is_cuda(device):
 
 
 def _emulated(x):
-    return EmulatedTensor(x.resolve_conj().resolve_neg())
+    numbers = x.resolve_conj().resolve_neg()
+    MEMORY.hold(numbers)
+    return EmulatedTensor(numbers)
 
 
 def _leaves_device(packet, args, kwargs):
@@ -243,6 +275,7 @@ ANSWERS = {
     **{"get_device_name": "emulated GPU", "is_bf16_supported": True, "get_device_capability": (9, 0)},
     **{"max_memory_allocated": 10 << 20, "memory_allocated": 1 << 20, "mem_get_info": (FREE, 2 * FREE)},
     **{"get_rng_state": _random, "set_rng_state": None, "manual_seed": None, "manual_seed_all": None},
+    **{"max_memory_reserved": 12 << 20, "set_sync_debug_mode": None},
     **{"synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "set_device": None},
     "_lazy_init": None,
 }
@@ -252,3 +285,4 @@ for _name, _answer in ANSWERS.items():
 torch.Tensor.pin_memory = lambda self, *_: self
 torch.Tensor.is_pinned = lambda self, *_: False
 torch.__future__.set_overwrite_module_params_on_conversion(True)
+torch.utils._foreach_utils._foreach_supported_types.append(EmulatedTensor)  # lists are one kernel, as on CUDA

@@ -4,12 +4,13 @@ import contextlib
 import json
 import os
 import signal
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from fake_gpu.emulation import watch
+from fake_gpu.emulation import MEMORY, watch
 
 import toys
 from selfpretrain import SequenceClassifier
@@ -24,7 +25,7 @@ from selfpretrain.registry import find, name_of, names
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace, run_context
-from selfpretrain.training import train
+from selfpretrain.training import memory, train
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 
@@ -121,6 +122,70 @@ def test_an_estimator_fits_predicts_and_is_saved(steps, tmp_path):
     model.save(tmp_path / "model")
     again = SequenceClassifier.load(tmp_path / "model", device="cpu")
     np.testing.assert_allclose(again.predict_proba(X), shares, atol=0.02)
+
+
+STUDY = ["--task", "digits", "--mixers", "attention,s4d,longconv", "--objective", "masked", "--seeds", "1"]
+
+
+def compared(runs):
+    """Compare three models; return the exit code, the finished stages of each, and the page."""
+    code = app.run(
+        ["compare", *STUDY, "--scale", "smoke", "--device", "cuda", "--jobs", "1", "--runs", str(runs)]
+    )
+    found = Counter(path.name.split("-")[1] for path in runs.glob("stages/*") if RunDir(path).finished)
+    return code, found, next(runs.glob("*/report.md")).read_text()
+
+
+def test_a_study_of_which_one_stage_does_not_fit_ends_with_all_others_done(tmp_path, capsys, monkeypatch):
+    plain = memory._gigabytes
+
+    def gigabytes(recipe, stage, *how):
+        large = name_of(recipe.model.mixer) == "s4d" and name_of(stage.objective) == "masked"
+        return 90.0 if large else plain(recipe, stage, *how)
+
+    monkeypatch.setattr(memory, "_gigabytes", gigabytes)
+    code, found, page = compared(tmp_path)
+    why = "s4d, masked, seed 0: a step takes 90.0 GB, the GPU has 80.0 GB"
+    assert code == 1 and why in capsys.readouterr().err
+    assert found["attention"] == found["longconv"] > found["s4d"] > 0
+    assert "Missing" in page and why in page
+
+
+def test_running_out_of_memory_ends_a_stage_and_not_the_study(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(MEMORY, "limit", MEMORY.live + (1 << 30))
+    plain = train.step
+
+    def step(network, optimizer, stage, *given):
+        if type(network.blocks[0].mixer).__name__.startswith("S4D") and name_of(stage.objective) == "masked":
+            torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        return plain(network, optimizer, stage, *given)
+
+    monkeypatch.setattr(train, "step", step)
+    code, found, page = compared(tmp_path)
+    said = capsys.readouterr().err
+    assert code == 1 and "the GPU ran out of memory; -s stage.activation_checkpointing=true" in said
+    assert found["attention"] == found["longconv"] > found["s4d"] > 0
+    assert "the GPU ran out of memory" in page
+
+
+@pytest.mark.parametrize("mixer", ["attention", "mega"])
+def test_a_stage_that_does_not_fit_recomputes_its_activations_and_keeps_its_name(
+    mixer, tmp_path, monkeypatch
+):
+    made = recipe(Masked(), mixer)
+    whole = RunDir(trained(made, tmp_path / "large"))
+    plain = memory._gigabytes
+
+    def gigabytes(of, stage, again, *how):
+        return plain(of, stage, again, *how) + (0.0 if again else 100.0)
+
+    monkeypatch.setattr(memory, "_gigabytes", gigabytes)
+    saved = RunDir(trained(made, tmp_path / "small"))
+    assert saved.name == whole.name
+    assert saved.read("environment.json")["memory saved by"] == "recomputed activations"
+    assert "memory saved by" not in whole.read("environment.json")
+    weights = [folder.load("weights.safetensors")[0] for folder in (saved, whole)]
+    assert all(torch.equal(x, weights[1][key]) for key, x in weights[0].items())
 
 
 @pytest.mark.parametrize("compiler", [True, False])

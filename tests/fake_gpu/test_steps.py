@@ -3,14 +3,16 @@
 import contextlib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from fake_gpu.emulation import watch
 from torch import nn
 
 import toys
+from scripts import script
 from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
-from selfpretrain.data.dataset import generator
+from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Tokens, Values
 from selfpretrain.mixers import mega
 from selfpretrain.mixers.attention import Attention
@@ -38,10 +40,10 @@ CLOSE = {"fp32": 2e-5, "bf16": 0.2}
 class Training:
     """A network and what its steps need, on a device."""
 
-    def __init__(self, mixer, objective, device, form=TOKENS, norm="layer", **how):
+    def __init__(self, mixer, objective, device, form=TOKENS, depth=1, norm="layer", **how):
         self.stage, self.form = Stage(objective, Budget(steps=2), batch=4, **how), form
         toys.settle()
-        model = Model(mixer, width=16, depth=1, norm=norm, causal=objective.needs_causal)
+        model = Model(mixer, width=16, depth=depth, norm=norm, causal=objective.needs_causal)
         self.network = model.build(form, objective.head(form, 16, "mean")).to(device)
         prepare(self.network, self.stage, device)
         self.optimizer = self.stage.optim.build(self.network, mixer.slow())
@@ -49,8 +51,7 @@ class Training:
 
     def step(self, batches):
         """Everything that a step does but its log; return the gradients."""
-        objective, device = self.stage.objective, self.running.device
-        targets = objective.make_targets(batches.batch(0), self.form, generator("ask")).to(device)
+        targets = batches.batch(0)
         self.optimizer.zero_grad(set_to_none=True)
         loss, more = backward(self.network, self.stage, self.form, targets)
         gradients = [p.grad.clone() for p in self.network.parameters() if p.grad is not None]
@@ -61,13 +62,17 @@ class Training:
         return gradients
 
 
-def stepped(mixer, objective, device, form=TOKENS, **how):
+def stepped(mixer, objective, device, form=TOKENS, split=None, **how):
     """Gradients of a first step, and what a second one does: the first may lay out patterns."""
-    device, split = torch.device(device), data(form)
+    device, split = torch.device(device), data(form) if split is None else split
     training = Training(mixer, objective, device, form, **how)
-    source = torch.device("cpu") if objective.reads_inputs else device
-    batches = PrefetchLoader(split, BatchSampler(split.longest, 4, 0), source)
-    with contextlib.closing(batches):
+    order, source = BatchSampler(split.longest, 4, 0), "cpu" if objective.reads_inputs else device
+
+    def targets_at(number):
+        batch = split.batch(order.rows(number)).to(source)
+        return objective.make_targets(batch, form, generator("ask")).to(device)
+
+    with contextlib.closing(PrefetchLoader(targets_at, device)) as batches:
         gradients = training.step(batches)
         with watch() as found:
             if device.type == "cuda":
@@ -110,6 +115,16 @@ def test_every_objective_and_augmentation_waits_for_nothing(objective, form):
         here, _ = stepped(Attention(), objective, "cpu", form, **how)
         assert apart(there, here) < CLOSE["fp32"]
         assert found.kernels and not found.waits
+
+
+@pytest.mark.parametrize(("name", "launches"), script("gpu_hour").LAUNCHES.items())
+def test_kernels_of_all_blocks_are_computed_at_once(name, launches):
+    form = replace(TOKENS, length=1024)
+    rows = np.random.default_rng(0).integers(16, size=(4, 1024))
+    split = SequenceDataset.from_sequences(list(rows), np.array([0, 1, 0, 1]))
+    _, found = stepped(find("mixers", name)(), Classify(), "cuda", form, split, depth=6, precision="bf16")
+    del found.kernels["clone"]  # of gradients, for the test
+    assert found.kernels.total() == pytest.approx(launches, rel=0.05)
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -5,6 +5,7 @@ import torch
 
 import toys
 from selfpretrain import registry
+from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.convolution import Convolution
 from selfpretrain.mixers.dlr import DLR
@@ -15,6 +16,11 @@ from selfpretrain.mixers.lssl import LSSL
 from selfpretrain.mixers.resnet import ResNet
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.mixers.spade import Spade
+from selfpretrain.objectives.classify import Classify
+from selfpretrain.training.model import Model
+from selfpretrain.training.recipe import Budget, Stage
+from steps import TOKENS, apart, backward, data
 
 VARIANTS = [
     S4(),
@@ -123,3 +129,29 @@ def test_a_residual_block_reaches_as_far_as_its_kernels():
         layer(x)[0, 20].sum().backward()
         seen = x.grad[0].abs().sum(-1).nonzero()[:, 0] - 20
         assert (int(seen.min()), int(seen.max())) == reach
+
+
+def everything(mixer, joint):
+    """The loss of a network of three blocks, and all gradients."""
+    toys.settle()
+    head = Classify().head(TOKENS, 8, "mean")
+    network = Model(mixer, width=8, depth=3).build(TOKENS, head)
+    network.joint_kernels = joint
+    targets = Classify().make_targets(data().batch(torch.arange(4)), TOKENS, generator("ask"))
+    loss, _ = backward(network, Stage(Classify(), Budget(steps=1), batch=4), TOKENS, targets)
+    return loss, [p.grad for p in network.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("mixer", [*VARIANTS, Spade(heads=2, size=4)], ids=repr)
+def test_kernels_of_all_blocks_at_once_are_those_of_each(mixer):
+    calls = []
+    kind = type(build(mixer, width=8))
+    with pytest.MonkeyPatch.context() as patch:
+        plain = kind.kernels
+        patch.setattr(kind, "kernels", staticmethod(lambda *given: calls.append(given) or plain(*given)))
+        (loss, gradients), (alone, those) = (everything(mixer, joint) for joint in (True, False))
+    assert len(calls) == 1
+    torch.testing.assert_close(loss, alone, atol=0, rtol=1e-6)
+    assert all(apart(x, y) < 1e-5 for x, y in zip(gradients, those, strict=True) if y.any())
+    if not isinstance(mixer, DLR):  # whose modes die at other lags in other layers
+        assert all(torch.equal(x, y) for x, y in zip((loss, *gradients), (alone, *those), strict=True))

@@ -7,19 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 import several
 import toys
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
-from selfpretrain.data.dataset import Batch, generator
+from selfpretrain.data.dataset import Batch, SequenceDataset, generator
+from selfpretrain.data.spec import PositionClasses, SequenceSpec, Tokens
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.token_classify import MAX_COUNTED, matthews
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
 from selfpretrain.report.integrity import Predictions
@@ -100,6 +102,25 @@ def test_labels_beyond_the_end_and_unknown_ones_are_not_scored():
     assert torch.isfinite(objective.loss(outputs, targets, task.form))
     right = (outputs.argmax(1) == targets.selected_labels()).sum()
     assert objective.metric_sums(outputs, targets, task.form)["right"] == right
+
+
+@pytest.mark.parametrize("classes", [2, 5, MAX_COUNTED + 1])
+def test_the_correlation_is_that_of_scikit_learn_over_known_positions(classes):
+    objective = OBJECTIVES["token-classify"]()
+    form = SequenceSpec(Tokens(2), 50, PositionClasses(tuple(map(str, range(classes)))))
+    random = np.random.RandomState(0)
+    y_true = random.randint(-1, classes, (8, 50)).astype(np.int16)
+    data = SequenceDataset.from_array(np.zeros((8, 50), np.uint8), y_true)
+    targets = objective.make_targets(data.batch(torch.arange(8)), form, generator("test"))
+    outputs = torch.randn(400, classes, generator=generator("outputs"))
+    outputs[torch.arange(400), torch.from_numpy(y_true.ravel()).clamp(min=0).long()] += 1.0
+    sums = {k: float(v) for k, v in objective.metric_sums(outputs, targets, form).items()}
+    known, y_pred = y_true.ravel() >= 0, outputs.argmax(1).numpy()
+    expected = matthews_corrcoef(y_true.ravel()[known], y_pred[known])
+    found = objective.scores(sums)
+    assert found.get("MCC") == (pytest.approx(expected) if classes <= MAX_COUNTED else None)
+    assert expected > 0.1
+    assert matthews([300.0, 100.0], [400.0, 0.0], 300.0) == 0.0 == matthews([0.0, 0.0], [0.0, 0.0], 0.0)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -18,7 +18,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.ngram_statistics import OUTPUTS, NgramStatistics
-from selfpretrain.runner.experiment_dir import InFolders
+from selfpretrain.runner.experiment import Finished
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json
@@ -132,7 +132,7 @@ def test_a_stage_trains_and_validates_with_the_statistics_of_its_training_data(t
     recipe = Recipe(task, Model(Attention(heads=2), width=8, depth=1), stages)
     workspace = Workspace(tmp_path)
     result = read_json(run(recipe, workspace) / "result.json")
-    network = InFolders(workspace).network(recipe)
+    network = Finished(workspace).network(recipe)
     for split in ("val", "test"):
         objective = NgramStatistics().measured(task.load("train"))
         found = evaluate(network, objective, task.load(split), task.form).scores

@@ -1,7 +1,8 @@
 """Synthetic folders of experiments, as training would leave them, without training."""
 
+import itertools
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ class Scene:
     title: str = "Does self-pretraining beat training from scratch?"
     task: str = ""  # where several tasks are made up below one folder
     label: str = ""  # what a paper calls the task
-    printed: dict[tuple[str, str], tuple[str, str, str]] = field(default_factory=dict)  # by row and column
+    reported: dict[tuple[str, str], PaperNumber] = field(default_factory=dict)  # by row and column
 
 
 MEASURE = {
@@ -44,7 +45,7 @@ MEASURE = {
     "series": [{"label": "before", "x": [0, 1], "y": [3.2, 4.1]}],
 }  # fmt: skip
 PAPER = "toy2024"
-"""A paper that prints what the tests need, under the name of a real one."""
+"""A paper that reports what the tests need, under the name of a real one."""
 
 
 @pytest.fixture
@@ -61,18 +62,15 @@ def scene():
 
 @pytest.fixture(scope="module")
 def paper():
-    """A paper that prints numbers as a test wants them: the place of each."""
-    numbers, reported = dict[tuple[str, str, str], PaperNumber](), paper_numbers.reported
+    """A paper that reports numbers as a test wants them."""
+    count = itertools.count()
 
-    def printed(row, value, unit="%", remark=""):
-        place = ("Table 8", row, f"Image {len(numbers)} %")
-        numbers[place] = PaperNumber(PAPER, *place, value, unit, remark)
-        return place
+    def reported(row, value, unit="%", remark=""):
+        return PaperNumber(PAPER, "Table 8", row, f"Image {next(count)} %", value, unit, remark)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(paper_numbers.PAPERS, PAPER, "Amos et al. (2024)")
-        patch.setattr(paper_numbers, "reported", lambda of: numbers if of == PAPER else reported(of))
-        yield printed
+        yield reported
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +83,10 @@ def whole(tmp_path_factory, paper, drawing):
         ("s4d", "scratch"): paper("S4", None, "", "did not learn"),
     }
     missing = frozenset({("attention", "SPT", 3), ("attention", "SPT", 5)})
-    first = Scene(rows, seeds=6, task="digits", label="Image", printed=of_paper, missing=missing, test=300)
+    first = Scene(rows, seeds=6, task="digits", label="Image", reported=of_paper, missing=missing, test=300)
     breaths = {("s4d", "SPT"): paper("S4", 1.31, "breaths")}
     second = Scene(
-        rows, seeds=6, kind="reals", task="bidmc", label="BIDMC", baselines={}, test=200, printed=breaths
+        rows, seeds=6, kind="reals", task="bidmc", label="BIDMC", baselines={}, test=200, reported=breaths
     )
     folder = write_experiment(tmp_path_factory.mktemp("runs"), [first, second], {"measures": [MEASURE]})
     with drawing():
@@ -98,17 +96,18 @@ def whole(tmp_path_factory, paper, drawing):
 
 def write_experiment(runs, scenes, changes):
     """An experiment of one task is a comparison, one of several a study."""
-    tasks = [_write_task(runs, scene) for scene in scenes]
+    design = changes.pop("design", None)
+    tasks = [_write_task(runs, scene) | {"design": design} for scene in scenes]
     alone = {"name": "compare", "title": scenes[0].title, "scale": "small", "about": {}}
     several = {
         "name": "toy-table", "title": "Is it better?", "scale": "small", "figure": "bars",
         "about": {"Question": "Is *it*?", "What differs": "All of it.", "Expected": "Yes."},
-        "interpretation": "It is, a **little**.", "asked": 9, "different": 7, "paper": PAPER,
+        "interpretation": "It is, a **little**.", "asked": 9, "different": 7,
     }  # fmt: skip
-    names = ",".join(task["task"]["name"] for task in tasks)
+    names = ",".join(task["card"]["name"] for task in tasks)
     command = f"selfpretrain compare {names} --mixers {','.join(scenes[0].rows)} --seeds {scenes[0].seeds}"
     content = {
-        "format": 2, "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00", "command": command,
+        "format": 3, "version": "0.1.0", "created": "2026-11-21T10:00:00+00:00", "command": command,
         "tasks": tasks,
     } | (alone if len(scenes) == 1 and "name" not in changes else several) | changes  # fmt: skip
     lone = f"compare-{names}-1a2b3c4d5e"
@@ -119,19 +118,19 @@ def write_experiment(runs, scenes, changes):
 
 
 def _write_task(runs, scene):
-    """The stages of all cells; and the record of the task."""
+    """The stages of all cells; and the task as study.json has it."""
     cells = [
-        {"row": row, "column": column, "seed": seed, "stages": _stages(scene.task, row, column, seed)}
+        {"row": row, "column": column, "seed": seed, "folders": _stages(scene.task, row, column, seed)}
         for row in scene.rows
         for column in COLUMNS
         for seed in range(scene.seeds)
     ]
     for cell in cells:
-        place = scene.printed.get((cell["row"], cell["column"]))
-        cell["printed"] = place and dict(zip(("table", "row", "column"), place, strict=True))
+        number = scene.reported.get((cell["row"], cell["column"]))
+        cell["reported"] = number and asdict(number)
         if (cell["row"], cell["column"], cell["seed"]) not in scene.missing:
             _write_cell(runs, scene, cell)
-    return _record(scene, cells)
+    return _task_of(scene, cells)
 
 
 def _task(scene):
@@ -144,7 +143,7 @@ def _stages(task, row, column, seed):
     return [f"stages/{tag}-masked", scored] if column == "SPT" else [scored]
 
 
-def _record(scene, cells):
+def _task_of(scene, cells):
     classes = scene.kind == "classes"
     task = {
         "name": _task(scene),
@@ -170,8 +169,8 @@ def _record(scene, cells):
         else {"name": "r2", "unit": "", "factor": 1, "digits": 3, "tie": 0.01}
     )
     return {
-        "label": scene.label or task["name"],
-        "task": task,
+        "name": scene.label or task["name"],
+        "card": task,
         "metric": metric,
         "baselines": scene.baselines,
         "contrasts": [["SPT", "scratch (matched)"], ["SPT", "scratch"]],
@@ -188,12 +187,12 @@ def _write_cell(runs, scene, cell):
     prediction, target = (_classes if scene.kind == "classes" else _reals)(scene.test, truth, random)
     scores = _scores(scene.kind, prediction, target)
     width = 84232 + 5100 * rows.index(cell["row"])
-    if len(cell["stages"]) == 2:
+    if len(cell["folders"]) == 2:
         cost = _cost(width, 0.9e12, 21.4 + cell["seed"])
         scores_of_it = {"val": {"score": -1.3, "loss": 1.3}}
-        _write_stage(runs / cell["stages"][0], "masked", scores_of_it, cost, PRETRAIN_STEPS)
+        _write_stage(runs / cell["folders"][0], "masked", scores_of_it, cost, PRETRAIN_STEPS)
     flops, steps = (2.3e12, 1000) if cell["column"] == "scratch (matched)" else (1.4e12, STEPS)
-    folder = runs / cell["stages"][-1]
+    folder = runs / cell["folders"][-1]
     test = {"val": {**scores, "score": scores["score"] + 0.01}, "test": scores}
     _write_stage(folder, "classify", test, _cost(width, flops, 31.2 + cell["seed"]), steps)
     _write_log(folder, scores["score"], steps, 0.1 if at < 2 else 0.35, random)

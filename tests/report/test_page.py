@@ -14,9 +14,8 @@ from scripts import script
 from selfpretrain.report import diagnostics, format, page, pictures, tables
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.figures import charts
-from selfpretrain.report.manifest import Measure, Series
 from selfpretrain.report.paper_numbers import PaperNumber
-from selfpretrain.report.results import read
+from selfpretrain.report.results import Measure, Series, read
 
 INDEX = script("studies").index
 ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.45, 0.47, 0.50)}
@@ -205,7 +204,7 @@ def test_a_shared_stage_is_spent_once(small, edit):
     def share(content):
         """Let scratch (matched) end in the very stage of scratch."""
         scratch, matched_stage, _ = content["tasks"][0]["cells"]
-        matched_stage["stages"] = scratch["stages"]
+        matched_stage["folders"] = scratch["folders"]
 
     edit(folder / "study.json", share)
     rows = tables.costs(analysis(folder)).rows

@@ -30,8 +30,7 @@ def read(folder):
 def test_contrasts_with_one_control_differ_in_colour_and_marker(make, scene):
     task = read(make(scene())).tasks[0]
     contrasts = (("SPT", "scratch"), ("scratch (matched)", "scratch"))
-    record = replace(task.task.record, contrasts=contrasts)
-    svg = charts.gain_plot(replace(task, task=replace(task.task, record=record)))
+    svg = charts.gain_plot(replace(task, task=replace(task.task, contrasts=contrasts)))
     assert {colour for colour in style.COLOURS if colour in svg} == {style.COLOURS[1], style.COLOURS[2]}
     usual = charts.gain_plot(task)
     assert style.COLOURS[0] in usual and style.COLOURS[1] in usual, "each has its control's curve's colour"
@@ -47,11 +46,11 @@ def test_no_interval_goes_beyond_what_scores_can_be(make, scene):
 
 @pytest.mark.usefixtures("drawn_pictures")
 def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(make, scene, paper):
-    printed = {("attention", "SPT"): paper("Transformer", 84.95)}
-    made = [scene(task="digits", printed=printed), scene(task="text", printed=printed)]
+    numbers = {("attention", "SPT"): paper("Transformer", 84.95)}
+    made = [scene(task="digits", reported=numbers), scene(task="text", reported=numbers)]
     for scale, shown in {"small": False, "paper": True}.items():
         found = read(make(*made, scale=scale))
-        assert found.printed and pictures.papers_task(found) is shown
+        assert found.reported and pictures.papers_task(found) is shown
         words = "".join(ElementTree.fromstring(pictures.scores(found)[0].svg).itertext())
         assert ("paper" in words) is shown
 

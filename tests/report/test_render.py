@@ -12,11 +12,10 @@ from selfpretrain.errors import StoreError
 from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.figures import charts
-from selfpretrain.report.manifest import Metric
 from selfpretrain.report.page import write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
-from selfpretrain.report.results import read
+from selfpretrain.report.results import Metric, read
 from selfpretrain.system.events import format_duration
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -80,7 +79,7 @@ def test_csv_comes_back(make, scene):
     assert len(lines) == len(study.cells)
     for line, cell in zip(lines, study.cells, strict=True):
         assert (line["row"], line["column"], int(line["seed"])) == (cell.row, cell.column, cell.seed)
-        assert line["stages"].split(" ") == list(cell.record.stages)
+        assert line["stages"].split(" ") == list(cell.folders)
         if not cell.finished:
             assert (line["state"], line["score"], line["flops"]) == ("missing", "", "")
             continue

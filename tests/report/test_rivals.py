@@ -21,7 +21,7 @@ def study(scores, contrasts=None):
     task = analysis(scores).task
     further = {column for _, column in scores} - {SPT, MATCHED}
     pairs = contrasts or ((SPT, MATCHED), *((arm, to) for arm in sorted(further) for to in (MATCHED, SPT)))
-    return study_of(replace(task, record=replace(task.record, contrasts=pairs)))
+    return study_of(replace(task, contrasts=pairs))
 
 
 def above(gains):

@@ -1,4 +1,4 @@
-"""Designs that add seeds: their intervals hold at all looks together, and results alone decide the end."""
+"""Designs that add seeds: their intervals hold at all analyses together, and results alone decide the end."""
 
 import json
 import re
@@ -19,15 +19,15 @@ from selfpretrain.report.analysis import (
     analyse,
     analyse_task,
     difference,
+    interim_analyses,
     judge,
-    looks_of,
     seeds_due,
 )
 from selfpretrain.report.diagnostics import rankings
 from selfpretrain.report.results import read
 from selfpretrain.report.sequential import (
     AUTO,
-    Looks,
+    SequentialDesign,
     _levels,
     draw_differences,
     parse_seeds,
@@ -39,13 +39,13 @@ from selfpretrain.report.summary import verdict
 from task_results import ARMS, MATCHED, SPT, cell, study_of, task_results
 
 
-def task(gains, looks=AUTO, first_seed=0, row="s4d"):
+def task(gains, design=AUTO, first_seed=0, row="s4d"):
     """A task with one finished pair per gain; None where the pair has not finished."""
     cells = []
     for seed, gain in enumerate(gains, first_seed):
         cells.append(cell(row, SPT, seed, None if gain is None else 0.5 + gain))
         cells.append(cell(row, MATCHED, seed, 0.5))
-    return task_results(cells, looks=looks)
+    return task_results(cells, design=design)
 
 
 def test_an_entry_of_the_table_is_found_again():
@@ -61,7 +61,7 @@ def _bin(tool, level):
     return (np.log10(level) / tool.DECADES + 1) * tool.BINS
 
 
-def test_levels_fall_with_every_further_look_and_grow_with_the_error():
+def test_levels_fall_with_every_further_analysis_and_grow_with_the_error():
     levels = _levels()
     for (first, last), by_error in levels.items():
         values = list(by_error.values())
@@ -70,12 +70,12 @@ def test_levels_fall_with_every_further_look_and_grow_with_the_error():
             assert levels[first, last + 1][0.05] <= by_error[0.05]
 
 
-@pytest.mark.parametrize("looks", [AUTO, Looks(2, 8), Looks(6, 24)])
-def test_intervals_of_all_looks_together_cover_whatever_the_spread(looks):
+@pytest.mark.parametrize("design", [AUTO, SequentialDesign(2, 8), SequentialDesign(6, 24)])
+def test_intervals_of_all_analyses_together_cover_whatever_the_spread(design):
     covered = []
     for spread in (0.001, 3.0, 80.0):
-        drawn = draw_differences(4.0, spread, looks.last, paths=20_000, seed=3)
-        covered.append(simulate(drawn, 4.0, 1.0, looks).covered)
+        drawn = draw_differences(4.0, spread, design.last, paths=20_000, seed=3)
+        covered.append(simulate(drawn, 4.0, 1.0, design).covered)
     assert (covered[0] == covered[1]).all() and (covered[1] == covered[2]).all()
     assert np.mean(covered) == pytest.approx(0.95, abs=0.006)
 
@@ -99,8 +99,8 @@ def test_simulation_judges_as_reports_do():
         assert n == seeds_due(task(gains / 100), "s4d", AUTO)
 
 
-def test_repeated_p_agrees_with_the_interval_which_is_plain_of_a_single_look():
-    assert Looks(6, 6).confidence == 0.95 and Looks(6, 6).repeated_p(0.03) == 0.03
+def test_repeated_p_agrees_with_the_interval_which_is_plain_of_a_single_analysis():
+    assert SequentialDesign(6, 6).confidence == 0.95 and SequentialDesign(6, 6).repeated_p(0.03) == 0.03
     assert 0.98 < AUTO.confidence < 0.995
     assert AUTO.repeated_p(1 - AUTO.confidence) == pytest.approx(0.05)
 
@@ -118,8 +118,8 @@ def test_known_t_test():
     assert (t_test([1.0]), t_test([2.0, 2.0]), t_test([0.0, 0.0])) == (None, 0.0, 1.0)
 
 
-def test_seeds_are_a_number_or_looks():
-    known = {"auto": (12, AUTO), "4..12": (12, AUTO), 5: (5, None), "2..24": (24, Looks(2, 24))}
+def test_seeds_are_a_number_or_a_design():
+    known = {"auto": (12, AUTO), "4..12": (12, AUTO), 5: (5, None), "2..24": (24, SequentialDesign(2, 24))}
     assert {text: parse_seeds(text) for text in known} == known
     for text in ("0", "-1", "many", "1..4", "7..9", "4..4", "6..4", "4..99", "4-12", "", 0):
         with pytest.raises(SpecError, match=r"--seeds .*4\.\.12"):
@@ -138,15 +138,14 @@ def test_seeds_are_due_until_the_verdict_is_decided():
     assert seeds_due(task([*CLEAR[:2], None, CLEAR[3], *[None] * 8]), "s4d", AUTO) == 4
     assert seeds_due(task(CLEAR, first_seed=10), "s4d", AUTO, first_seed=10) == 4
     assert seeds_due(task([0.001, -0.001, 0.002, 0.0]), "s4d", AUTO) == 4  # equal within the tie
-    whole = task(OPEN)  # a row without both arms needs the first look only
+    whole = task(OPEN)  # a row without both arms needs the first analysis only
     alone = replace(whole, cells=tuple(each for each in whole.cells if each.column == MATCHED))
     assert seeds_due(alone, "s4d", AUTO) == 4
 
 
 def by_chance(found, chance=0.5):
     """The task with this score of guessing."""
-    record = replace(found.record, task=replace(found.record.task, chance=chance))
-    return replace(found, record=record)
+    return replace(found, card=replace(found.card, chance=chance))
 
 
 def test_equal_scores_at_chance_or_without_any_spread_decide_nothing():
@@ -177,8 +176,8 @@ def test_arms_that_rarely_leave_chance_are_not_called_equal(noise):
         left = 0.35 * (rng.random(12) < 0.2)
         scores = 0.5 + noise * rng.standard_normal((2, 12)) + np.stack([left, np.zeros(12)])
         cells = [cell("s4d", arm, seed, scores[i, seed]) for i, arm in enumerate(ARMS) for seed in range(12)]
-        due = seeds_due(by_chance(task_results(cells, looks=AUTO)), "s4d", AUTO)
-        seen = by_chance(task_results([each for each in cells if each.seed < due], looks=AUTO))
+        due = seeds_due(by_chance(task_results(cells, design=AUTO)), "s4d", AUTO)
+        seen = by_chance(task_results([each for each in cells if each.seed < due], design=AUTO))
         ends.add(difference(seen, *places()).standing)
     assert Standing.EQUAL not in ends and ends <= {Standing.UNCLEAR, Standing.BETTER, Standing.AHEAD}
 
@@ -209,7 +208,7 @@ def test_seeds_due_is_a_function_of_the_first_seeds_alone(gains, known, random):
 
 
 def test_intervals_are_those_of_the_design():
-    fixed, sequential = (difference(task(OPEN[:5], looks), *places()) for looks in (None, AUTO))
+    fixed, sequential = (difference(task(OPEN[:5], design), *places()) for design in (None, AUTO))
     assert sequential.estimate.half > 1.3 * fixed.estimate.half
     assert sequential.p is not None and fixed.p is None
     found = analyse_task(task(OPEN[:5]))
@@ -221,7 +220,7 @@ def places():
     return ("s4d", ARMS[0]), ("s4d", ARMS[1])
 
 
-def test_nothing_is_judged_before_the_first_look():
+def test_nothing_is_judged_before_the_first_interim_analysis():
     early = difference(task(CLEAR[:3]), *places())
     assert early.standing is Standing.EARLY and early.p is None
     assert difference(task(CLEAR), *places()).standing is Standing.BETTER
@@ -232,8 +231,8 @@ def test_expected_seeds_fall_with_the_gain():
     assert found == sorted(found, reverse=True) and found[0] == 99 and found[-1] == 4
 
 
-def test_reports_say_how_many_looks_there_were(make, scene):
-    folder = make(scene(seeds=6), looks={"first": 4, "last": 12})
+def test_reports_say_how_many_analyses_there_were(make, scene):
+    folder = make(scene(seeds=6), design={"first": 4, "last": 12})
     kinds = page.write(folder)
     text = {kind: path.read_text() for kind, path in kinds.items()}
     for kind in ("markdown", "html"):
@@ -242,8 +241,8 @@ def test_reports_say_how_many_looks_there_were(make, scene):
     assert "repeated p" in text["latex"] and "repeated confidence intervals" in text["latex"]
     assert "6 of at most 12 seeds; repeated 95" in text["claim"].replace("\\%", "%")
     head, first = text["csv"].splitlines()[:2]
-    assert dict(zip(head.split(","), first.split(","), strict=True))["looks"] == "4..12"
-    found = looks_of(read(folder))
+    assert dict(zip(head.split(","), first.split(","), strict=True))["design"] == "4..12"
+    found = interim_analyses(read(folder))
     assert {one["seeds"] for one in found} == {6} and found[0]["decided"]
     json.dumps(found)
 
@@ -251,13 +250,13 @@ def test_reports_say_how_many_looks_there_were(make, scene):
 def test_ranks_over_seeds_are_left_out_where_seeds_were_added(make, scene):
     rows = {name: (0.6, 0.61, 0.7) for name in ("attention", "s4d", "gru")}
     counts = []
-    for looks in (None, {"first": 4, "last": 12}):
-        folder = make(scene(seeds=6, rows=rows), looks=looks)
+    for design in (None, {"first": 4, "last": 12}):
+        folder = make(scene(seeds=6, rows=rows), design=design)
         counts.append(len(rankings(analyse(read(folder)))))
     assert counts == [2, 0]
 
 
-def test_a_fixed_number_of_seeds_says_nothing_of_looks(make, scene):
+def test_a_fixed_number_of_seeds_says_nothing_of_analyses(make, scene):
     for path in page.write(make(scene(seeds=6))).values():
         assert "repeated" not in path.read_text() and "of at most" not in path.read_text()
 

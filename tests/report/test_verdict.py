@@ -12,7 +12,7 @@ from selfpretrain.report.analysis import Standing, analyse_task, judge
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.figures.charts import panels
 from selfpretrain.report.format import MINUS
-from selfpretrain.report.manifest import Metric
+from selfpretrain.report.results import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import Estimate, estimate
 from selfpretrain.report.summary import on_average, ranking, standings, verdict
@@ -256,8 +256,8 @@ def test_arms_at_the_ceiling_or_at_chance_decide_nothing():
         "Nothing is decided for a: both arms are at the ceiling (99.5 and more). Against"
     )
     low = one([0.001, 0.002, 0.003])
-    by_chance = replace(low.task.record, task=replace(low.task.record.task, chance=0.5))
-    said = verdict(analyse_task(replace(low.task, record=by_chance)))
+    card = replace(low.task.card, chance=0.5)
+    said = verdict(analyse_task(replace(low.task, card=card)))
     assert "no arm is clearly above the simple baseline “chance” (50.0; best arm 50.2)" in said
     assert said.startswith("Nothing is decided for s4d: neither arm is above chance. Against")
     assert "neither shown better nor worse for s4d (+0.2 points" in said
@@ -311,8 +311,8 @@ def test_examples_of_each_task_count_in_the_average():
 
 def test_tasks_of_other_metrics_or_rows_have_no_average():
     other = one([0.1, 0.1])
-    kind = replace(other.task.record, metric=Metric("R2", "", 1.0, 3, 0.01))
-    assert not together(one([0.1, 0.1]), analyse_task(replace(other.task, record=kind))).overall
+    kind = replace(other.task, metric=Metric("R2", "", 1.0, 3, 0.01))
+    assert not together(one([0.1, 0.1]), analyse_task(kind)).overall
     assert not together(one([0.1, 0.1]), analysis(row("gru", [0.5, 0.5], [0.1, 0.2]))).overall
     assert not together(one([0.1, 0.1])).overall
     assert not on_average(together(one([0.1, 0.1])))

@@ -247,20 +247,20 @@ def test_a_finished_compare_makes_a_missing_page_again_and_leaves_an_edited_one(
 def test_exchanged_arms_are_planned_again(runs):
     """With a digest that fits: only who knows the plan can tell."""
     before, (path,) = rows(runs), runs.glob("compare-*/study.json")
-    write_json(path, exchanged(read_json(path, (1, 2))))
-    assert rows(runs) == before and exchanged(read_json(path, (1, 2))) != read_json(path, (1, 2))
+    write_json(path, exchanged(read_json(path, (1, 3))))
+    assert rows(runs) == before and exchanged(read_json(path, (1, 3))) != read_json(path, (1, 3))
 
 
 def exchanged(study):
     """The same but for two arms of which each has the stages of the other."""
     cells = {cell["column"]: cell for cell in study["tasks"][0]["cells"]}
     one, other = cells["scratch"], cells["SPT"]
-    one["stages"], other["stages"] = other["stages"], one["stages"]
+    one["folders"], other["folders"] = other["folders"], one["folders"]
     return study
 
 
 def without_digest(path, change):
-    content = read_json(path, (1, 2))
+    content = read_json(path, (1, 3))
     change(content)
     path.write_text(json.dumps(content))
 
@@ -292,7 +292,7 @@ def test_what_is_gone_beside_a_result_is_missed_by_all(runs, name, capsys):
 
 
 def name_another_objective(stage):
-    result = read_json(stage / "result.json", (1, 2))
+    result = read_json(stage / "result.json", (1, 3))
     write_json(stage / "result.json", result | {"objective": "own"})
     return "it says objective 'own', its recipe 'classify'"
 

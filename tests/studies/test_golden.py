@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import toys
 from selfpretrain import registry
 from selfpretrain.data.paths import folders
 from selfpretrain.runner.plan import plan_recipes
@@ -21,7 +22,7 @@ RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
 DATA = Path(os.environ.get("SELFPRETRAIN_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-NAMES = [name for name in registry.names("studies") if name != "compare"]
+NAMES = [name for name in registry.names("studies") if name not in ("compare", *toys.UNMEASURED)]
 LONG = {
     "amos-figure-3",
     "amos-table-1",
@@ -51,25 +52,26 @@ every_study = pytest.mark.parametrize(
 def planned(name):
     """The cells of a study at the small scale, and the names of its stages."""
     kind = registry.find("studies", name)
-    cells = list(kind.at_scale("small", kind.kept_seeds).cells())
+    cells = list(kind.at_scale("small", kind.bundled_seeds).cells())
     recipes = [cell.recipe for cell in cells]
     return cells, {stage.id for stage in plan_recipes(recipes)}
 
 
 def lines(name):
-    """A line for every cell of the first seed: task, row, column, printed place, its stages' fingerprints."""
+    """A line per cell of the first seed: task, row, column, place in the paper, fingerprints of stages."""
     for cell in planned(name)[0]:
         if cell.recipe.seed == 0:
             stages = [RUNS.stage(prefix).name.rpartition("-")[2] for prefix in cell.recipe.prefixes()]
             task = f"{cell.label}: {registry.name_of(cell.recipe.task)}"
-            printed = " | ".join(cell.printed) if cell.printed else ""
-            yield "\t".join([name, task, cell.row, cell.column, printed, " ".join(stages)])
+            found = cell.reported
+            reported = f"{found.table} | {found.row} | {found.column}" if found else ""
+            yield "\t".join([name, task, cell.row, cell.column, reported, " ".join(stages)])
 
 
 @every_study
 def test_cells_are_those_that_were_measured(name, here):
     found = [line for line in GOLDEN.read_text().splitlines() if line.startswith(f"{name}\t")]
-    assert list(lines(name)) == [line for line in found if here(line)]
+    assert sorted(lines(name)) == sorted(line for line in found if here(line))
     assert found
 
 

@@ -6,6 +6,7 @@ import torch
 
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.runner.experiment import Cell, Finished
+from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies import gu_table_5 as ten_words
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.tasks.speech import Speech
@@ -42,7 +43,7 @@ def test_accuracy_is_told_at_both_rates(tmp_path, monkeypatch):
     monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
     made = of_speech()
     short = replace(made, model=replace(made.model, width=4, depth=1, mixer=S4(states=4)))
-    told = ten_words.plot_sampling_rates([Cell("S4", "scratch", short)], Untrained())
+    told = ten_words.plot_sampling_rates([Cell("S4", "scratch", short)], Untrained(Workspace(tmp_path)))
     (curve,) = told["series"]
     assert curve["x"] == [8_000, 16_000] and all(0 <= y <= 100 for y in curve["y"])
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("drawn_pictures")
 ROOT = Path(__file__).parents[2]
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""
-NAMES = [name for name in registry.names("studies") if name != "compare"]
+NAMES = [name for name in registry.names("studies") if name not in ("compare", *toys.UNMEASURED)]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,12 @@ def test_a_page_is_what_its_results_give(tool, tmp_path):
 def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, needs_data):
     monkeypatch.setenv("SELFPRETRAIN_DATA", str(needs_data))
     agree(tool, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", toys.UNMEASURED)
+def test_a_study_without_results_is_none_of_the_others(name):
+    assert not (SHIPPED / f"{name}.small.jsonl.xz").exists(), "take it out of UNMEASURED"
+    assert registry.find("studies", name)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,10 +29,10 @@ def test_pythia_is_finetuned_from_a_checkpoint_on_this_machine(tmp_path, monkeyp
     study = registry.find("studies", "amos-table-2").at_scale("paper", 1)
     with paper_data.stubbed(tmp_path / "nothing") as planner:
         changed = study.with_settings(settings)
-        (architecture,) = (each for each in changed.rows("Text") if each.row == row.partition("/")[2])
-        (planned,) = changed.row_cells("Text", Text(made_up=True), architecture, planner)
+        cells = changed.task_cells("Text", Text(made_up=True), planner)
+        (planned,) = (cell for cell in cells if cell.row == row.partition("/")[2])
     assert planned.column == "pretrained on text" and len(planned.recipe.stages) == 1
-    assert run_short(planned, "paper", "amos2024", tmp_path).printed.row == "Pythia 70M"
+    assert run_short(planned, "paper", tmp_path).reported.row == "Pythia 70M"
 
 
 RELEASES = {
@@ -69,10 +69,10 @@ def test_a_cell_runs_from_the_release(cell, tmp_path, monkeypatch):
     with paper_data.stubbed(tmp_path / "nothing") as planner:
         cells = (study.with_settings(settings) if settings else study).cells(planner)
         planned = next(cell for cell in cells if (cell.label, cell.row, cell.column) == (label, row, column))
-    run_short(planned, "paper", study.paper, tmp_path)
+    run_short(planned, "paper", tmp_path)
 
 
-def run_short(planned, scale, paper, tmp_path):
+def run_short(planned, scale, tmp_path):
     """The cell after two steps of every stage with one block, on data instead of the stub of its plan."""
     recipe = from_dict(to_dict(planned.recipe))
     train = len(recipe.task.load("train"))
@@ -82,9 +82,9 @@ def run_short(planned, scale, paper, tmp_path):
     )
     recipe = replace(recipe, model=replace(recipe.model, depth=1), stages=stages)
     short, column = replace(planned, recipe=recipe), planned.column
-    experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale, paper=paper)
+    experiment = Experiment("one-cell", "One cell", (short,), ((column, column),), scale)
     with run_context(replace(Workspace.of(tmp_path / "runs", "cpu", "1"), quiet=True)) as here:
         (found,) = read(run_experiment(experiment, here).path).cells
-    assert found.printed is not None and np.isfinite(found.score)
+    assert found.reported is not None and np.isfinite(found.score)
     assert [stage.steps for stage in found.stages] == [2] * len(stages)
     return found

@@ -2,7 +2,7 @@
 
 Both start from the same weights, batches and masks, given by formulas; losses and gradients of the published
 code are in ``golden/published_code.json.xz``. Where a recipe has another rate or decay for some weights
-(docs/deviations.md), it is run with those of the published code as well as with its own.
+(docs/papers.md), it is run with those of the published code as well as with its own.
 """
 
 import pytest

@@ -38,7 +38,7 @@ def test_a_further_mixer_is_treated_as_the_first_row(name, first, rows):
     }
     added = {place: cell for place, cell in after.items() if place not in before}
     assert {row for _, _, row, _ in added} == rows
-    assert all(cell.recipe.model.mixer == SMALL_GRU and cell.printed is None for cell in added.values())
+    assert all(cell.recipe.model.mixer == SMALL_GRU and cell.reported is None for cell in added.values())
     own = [place for place in before if place[2] == first or place[2].startswith((f"{first} ", f"{first},"))]
     on_one_task = {(label, column) for label, _, _, column in own}
     assert {(label, column) for label, _, _, column in added} == on_one_task

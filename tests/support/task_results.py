@@ -1,13 +1,13 @@
 """Results of a task as if they had been read from its folder: scores of cells, without any training."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from selfpretrain.report.analysis import Analysis, analyse_task
-from selfpretrain.report.manifest import CellRecord, ExperimentRecord, Metric, TaskCard, TaskRecord
-from selfpretrain.report.results import ExperimentResults, TaskResults
-from selfpretrain.report.stage_results import CellResult, StageCost, StageResult
+from selfpretrain.report.results import CellResult, ExperimentResults, Metric, TaskCard, TaskResults
+from selfpretrain.report.stage_results import StageCost, StageResult
 
 MATCHED, SPT = "scratch (matched)", "SPT"
 ARMS = (SPT, MATCHED)
@@ -15,28 +15,27 @@ ARMS = (SPT, MATCHED)
 
 def cell(row: str, column: str, seed: int, score: float | None, *, fold: int = 0, **stage: Any) -> CellResult:
     """A cell with this test score; one that has not finished where it is None."""
-    record = CellRecord(row, column, seed, (f"stages/{row}-{column}-{seed}",), fold=fold)
+    planned = CellResult(row, column, seed, (f"stages/{row}-{column}-{seed}",), fold=fold)
     if score is None:
-        return CellResult(record)
+        return planned
     scores = {"test": {"score": score}, "val": {"score": score}}
     usual = {"folder": Path("nowhere"), "stopped": "patience", "cost": StageCost(1000, 1e9, 1.0)}
     made = StageResult(
         objective="classify", scores=scores, steps=100, epochs=1.0, best_step=95, **(usual | stage)
     )
-    return CellResult(record, (made,))
+    return replace(planned, stages=(made,))
 
 
 def task_results(cells: Iterable[CellResult], *, kind: str = "classes", tie: float = 0.01,
-                 baselines: dict[str, float] | None = None, looks: Any = None) -> TaskResults:  # fmt: skip
+                 baselines: dict[str, float] | None = None, design: Any = None) -> TaskResults:  # fmt: skip
     """A task of accuracies whose only contrast is that of the two arms."""
-    found = tuple(cells)
     card = TaskCard("toy", "", "", "", "", 8, "", kind, 10, 10, 10, 10)
     metric = Metric("accuracy", "%", 100.0, 1, tie)
-    records = tuple(each.record for each in found)
-    return TaskResults(TaskRecord("toy", card, metric, (ARMS,), records, baselines or {}), found, looks)
+    return TaskResults("toy", card, metric, (ARMS,), tuple(cells), baselines or {}, design=design)
 
 
 def study_of(*tasks: TaskResults) -> Analysis:
     """The analysis of a study of these tasks."""
-    record = ExperimentRecord("toys", "?", "small", "0.1.0", "", "", tuple(task.record for task in tasks))
-    return Analysis(ExperimentResults(Path("nowhere"), record, tasks), tuple(map(analyse_task, tasks)))
+    return Analysis(
+        ExperimentResults("toys", "?", "small", "0.1.0", "", "", tasks), tuple(map(analyse_task, tasks))
+    )

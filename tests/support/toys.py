@@ -15,6 +15,9 @@ from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import PaddingMask, Vectors
 from selfpretrain.tasks.base import Card, Task
 
+UNMEASURED = ("s4d-or-mamba",)
+"""Studies whose settings are written down and whose results do not ship yet."""
+
 
 @spec
 class Reversal(Augmentation):

@@ -10,8 +10,9 @@ from releases import value
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.data.dataset import generator
-from selfpretrain.data.spec import Tokens, Values
+from selfpretrain.data.spec import Classes, PositionClasses, Tokens, Values
 from selfpretrain.tasks.common.augmentations import DroppedSymbols, NoisySignals, Pictures, ShuffledOperands
+from selfpretrain.tasks.common.genbank import COMPLEMENT
 from selfpretrain.tasks.listops import SYMBOLS, ListOps
 from selfpretrain.tasks.paths import Paths
 
@@ -34,7 +35,7 @@ def test_only_inputs_change_and_by_the_seed_alone(name):
     before, after = changed(task)
     assert torch.equal(after.inputs, changed(task)[1].inputs)
     assert not torch.equal(after.inputs, changed(task, seed=1)[1].inputs)
-    assert after.targets is before.targets
+    assert isinstance(task.form.target, PositionClasses) or after.targets is before.targets
     assert after.inputs.shape == before.inputs.shape and after.inputs.dtype == before.inputs.dtype
     assert torch.equal(after.real(), before.real())
     assert not after.inputs[~after.real()].any()
@@ -44,6 +45,25 @@ def test_only_inputs_change_and_by_the_seed_alone(name):
         assert 0 <= int(after.inputs.min()) <= int(after.inputs.max()) < task.form.signal.vocab
     augmentation = task.augmentation()
     assert from_dict(to_dict(augmentation)) == augmentation
+
+
+def test_strands_are_turned_with_their_labels_and_padding_stays():
+    task = replace(TASKS["genes"], window=256)
+    before, after = changed(task, 24)
+    lengths = before.real().sum(1).tolist()
+    turned = 0
+    for row, length in enumerate(lengths):
+        same = torch.equal(after.inputs[row], before.inputs[row])
+        other = [COMPLEMENT[base] for base in before.inputs[row, :length].flip(0).tolist()]
+        assert same or after.inputs[row, :length].tolist() == other
+        expected = before.targets[row] if same else before.targets[row, :length].flip(0)
+        assert torch.equal(after.targets[row, : len(expected)], expected)
+        assert torch.equal(after.targets[row, length:], before.targets[row, length:])
+        turned += not same
+    assert 4 < turned < 20 and len(set(lengths)) > 1
+    classes = replace(task.form, target=Classes(("a", "b")))
+    batch = replace(before, targets=torch.zeros(24, dtype=torch.int64))
+    assert task.augmentation().apply(batch, classes, generator("augment", 0)).targets is batch.targets
 
 
 def test_expressions_keep_their_values_and_their_operands_in_any_order():

@@ -6,12 +6,14 @@ are seen on their way.
 """
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -127,18 +129,17 @@ def step(mixer, objective, form, found, even=False, **how):
     network.activation_checkpointing = stage.activation_checkpointing
     optimizer = stage.optim.build(network, mixer.slow())
     source = torch.device("cpu") if objective.reads_inputs else META
-    batches = PrefetchLoader(data, BatchSampler(data.longest, 4, 0), source)
+    rows = BatchSampler(data.longest, 4, 0).rows(0)
     running, sums = torch.zeros(2, device=META), {}
     with Copies(found), Constants(found):
         optimizer.zero_grad(set_to_none=True)
-        targets = objective.make_targets(batches.batch(0), form, generator("ask")).to(META)
+        targets = objective.make_targets(data.batch(rows).to(source), form, generator("ask")).to(META)
         loss, more = backward(network, stage, form, targets)
         running[0] += loss
         accumulate_sums(sums, more)
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
         running[1] += 1
-    batches.close()
     assert any(p.grad is not None for p in network.parameters())
 
 
@@ -223,20 +224,38 @@ def test_waiting_would_be_noticed(seen):
 def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
     data = examples(TOKENS, even=False)
     order = BatchSampler(data.longest, 2, 0)
-    plain, ahead = (PrefetchLoader(data, order, torch.device("cpu")) for _ in range(2))
-    ahead.executor = ThreadPoolExecutor(1)
-    for step_number in (0, 1, 2, 7, 8):  # goes on from a checkpoint, too
-        a, b = plain.batch(step_number), ahead.batch(step_number)
+    threads = set()
+
+    def prepare(number):
+        threads.add(threading.current_thread())
+        return data.batch(order.rows(number))
+
+    steps = (0, 1, 2, 7, 8)  # goes on from a checkpoint, too
+    plain = [data.batch(order.rows(number)) for number in steps]
+    ahead = PrefetchLoader(prepare, META)
+    for number, a in zip(steps, plain, strict=True):
+        b = ahead.batch(number)
         assert torch.equal(a.inputs, b.inputs)
         assert torch.equal(a.targets, b.targets)
     assert ahead.next[0] == 9
     ahead.close()
+    assert len(threads) == 1 and threading.current_thread() not in threads
+    assert PrefetchLoader(prepare, torch.device("cpu")).batch(8).inputs.equal(plain[-1].inputs)
+    assert threading.current_thread() in threads, "on a CPU, nothing works beside the step"
 
 
 def test_evaluation_takes_as_many_as_half_of_the_free_memory_holds():
-    assert larger_batch_size(4, used=100, free=1000) == 20
+    assert larger_batch_size(4, used=100, free=1000) == 16
     assert larger_batch_size(4, used=1000, free=1000) == 4
-    assert larger_batch_size(4, used=0, free=10) == 20
+    assert larger_batch_size(4, used=0, free=10) == 16
+
+
+@given(size=st.integers(1, 512), used=st.integers(0, 10**12), free=st.integers(0, 10**12))
+def test_evaluation_takes_few_batch_sizes(size, used, free):
+    found = larger_batch_size(size, used, free)
+    assert found.bit_count() == 1 and found <= 16_384
+    if used <= free / 2:
+        assert found * used <= (free / 2 + 1) * size
 
 
 @pytest.mark.parametrize("used", [0, 1, 10**6, 10**9, 10**10])

@@ -64,9 +64,9 @@ def compare(
     from ..system.events import listen
     from ..system.progress import show_progress
     from ..training.cost import COUNTED
-    from .printing import content_of, print_json, say_look, show, warn_of_length
+    from .printing import content_of, print_json, say_interim, show, warn_of_length
 
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = api.resolve_settings(flags.assignments(settings), workspace)
@@ -78,10 +78,9 @@ def compare(
             tasks, _names(mixers), objective, most, chosen_scale, changed, planner, _names(arms)
         )
         study = study.match_size(match, planner)
+    request = api.Request(study, chosen_scale, first_seed, tune=tune, design=design)
     if time_limit:
-        seconds = flags.seconds_of(time_limit)
-        study = api.fit_to_time_limit(seconds, study, workspace, forecaster, run.dry_run)
-    request = api.Request(study, chosen_scale, first_seed, tune=tune, looks=looks)
+        request = api.fit_to_time_limit(request, flags.seconds_of(time_limit), workspace, forecaster)
     outcome: Outcome
     if run.detach:
         api.check_detached(request)
@@ -94,7 +93,7 @@ def compare(
     else:
         planned = api.plan_request(request, forecaster)
         warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
-        with listen(say_look):
+        with listen(say_interim):
             outcome = api.run_request(request, workspace, planned)
     print_json(content_of(outcome)) if run.as_json else show(outcome)
 

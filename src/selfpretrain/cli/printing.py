@@ -39,10 +39,10 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 def measured(results: "ExperimentResults") -> dict[str, Any]:
     """Return results as JSON values; kept separate as the import of forecasts takes a second."""
     content: dict[str, Any] = {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
-    if results.record.looks:
-        from ..report.analysis import looks_of
+    if results.design:
+        from ..report.analysis import interim_analyses
 
-        content["looks"] = looks_of(results)
+        content["interim_analyses"] = interim_analyses(results)
     return content
 
 
@@ -81,9 +81,9 @@ def say(line: str, style: str = "") -> None:
     Console().print(Text(line, style=style), soft_wrap=True)
 
 
-def say_look(event: "Event") -> None:
-    """Print which rows are not decided after a look, and get another seed."""
-    if event.kind == "look":
+def say_interim(event: "Event") -> None:
+    """Print which rows are not decided after an interim analysis, and get another seed."""
+    if event.kind == "interim":
         line = f"after {event.done} of at most {event.total} seeds, not decided: {event.name}"
         Console(stderr=True).print(Text(line), soft_wrap=True)
 

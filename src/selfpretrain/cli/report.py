@@ -39,6 +39,6 @@ def report(
         elif len(folders) == 1:
             show_report(folder, found)
         else:
-            say(f"{found.results.record.title}: {folder / 'report.html'}")
+            say(f"{found.results.title}: {folder / 'report.html'}")
     if as_json:
         print_json(made)

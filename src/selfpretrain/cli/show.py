@@ -150,9 +150,7 @@ def _stages(provenance: "Provenance") -> dict[str, Facts]:
         made_with.insert(0, ("commit", "not known: not run from a repository"))
     printed = []
     for cell in provenance.printed:
-        text = (
-            f"{cell.row} | {cell.column} | seed {cell.seed}{'' if cell.reported else ' (a stage before it)'}"
-        )
+        text = f"{cell.row} | {cell.column} | seed {cell.seed}{'' if cell.scored else ' (a stage before it)'}"
         if paper := cell.paper:
             where = f"{paper.paper}, {paper.table}, {paper.row}, {paper.column}"
             text += f"; {paper.value}{paper.unit} in {where}"
@@ -203,12 +201,12 @@ def _show_cells(folder: Path, as_json: bool) -> None:
         rows = results.to_rows()
         print_json([{k: r[k] for k in keys if k in r} | {"stage": Path(r["stage"]).name} for r in rows])
         return
-    say(f"{folder.name}: {results.record.title}", style="bold")
+    say(f"{folder.name}: {results.title}", style="bold")
     table = Table("task", "row", "column", "seed", "test", "stage", box=None, padding=(0, 2, 0, 0))
     for task in results.tasks:
         for cell in task.cells:
             score = f"{cell.score:.4f}" if cell.score is not None else cell.state
-            stage = Text(Path(cell.record.stages[-1]).name, no_wrap=True)
+            stage = Text(Path(cell.folders[-1]).name, no_wrap=True)
             table.add_row(task.label, cell.row, cell.column, task.repetition(cell), score, stage)
     Console().print(table, soft_wrap=True)
     say("next: selfpretrain show STAGE")

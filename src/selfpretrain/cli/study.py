@@ -12,7 +12,7 @@ from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
-from .printing import content_of, print_json, say_look, show
+from .printing import content_of, print_json, say_interim, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ def study(
     from ..training.cost import COUNTED
     from ..training.gpus import find_gpu
 
-    most, looks = parse_seeds(seeds)
+    most, design = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
     changed = flags.assignments(settings)
@@ -80,13 +80,13 @@ def study(
         wanted = api.find_study(each, chosen_scale, most, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
-        request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, looks)
+        request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, design)
         if run.detach:
             api.check_detached(request)
         return api.plan_request(request, forecaster if run.dry_run else COUNTED)
 
     def carry_out(planned: api.PlannedRequest) -> "Outcome":
-        with listen(_say_restored), nullcontext() if run.quiet else listen(say_look):
+        with listen(_say_restored), nullcontext() if run.quiet else listen(say_interim):
             if run.dry_run:
                 return api.forecast_request(planned, workspace, gpu, run.measure)
             if run.detach:

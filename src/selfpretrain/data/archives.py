@@ -1,4 +1,4 @@
-"""Safe and atomic extraction of archives: tar (plain, gzip, bzip2, xz) or zip.
+"""Safe and atomic extraction of archives: tar (plain, gzip, bzip2, xz) or zip; files of a Debian package.
 
 pooch, which downloads them, extracts into the final place, keeps links and, before Python 3.12, paths that
 lead outside, and knows no limit on size. Refused here are paths that lead outside, links, devices, passwords,
@@ -7,6 +7,7 @@ and archive bombs (small files with huge contents).
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import re
@@ -14,7 +15,8 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeVar
 
@@ -35,6 +37,10 @@ COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ": lzma.open,
 }
 """First bytes of a compressed tar archive, and the function that opens it."""
+AR_MAGIC = b"!<arch>\n"
+"""First bytes of a Debian package, which is an ar archive."""
+AR_HEADER = 60
+"""Bytes before each member of an ar archive: name (16), times and rights (32), size (10), end mark (2)."""
 DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -69,6 +75,65 @@ def extract(archive: Path, folder: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+def read_package(package: Path, names: Sequence[str]) -> list[bytes]:
+    """Return the contents of files of a Debian package by their paths in it; nothing is written to disk.
+
+    The package is an ar archive, and its member ``data.tar.*`` a tar archive (plain, gzip, bzip2 or xz).
+
+    Raises:
+        DataError: if it is not a Debian package, damaged or unsafe, or lacks one of the files.
+    """
+    with paths.explain_errors(package, "read"), package.open("rb") as file:
+        try:
+            found = _read_members(file, set(names))
+        except (*DAMAGE, OSError) as error:
+            if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
+                raise
+            raise DataError(
+                f"{package} is damaged, or no Debian package ({error}); move it away and get it again"
+            ) from error
+    if missing := [name for name in names if name not in found]:
+        raise DataError(f"{package} has no file {missing[0]}; get the version that the task names")
+    return [found[name] for name in names]
+
+
+def _read_members(file: IO[bytes], wanted: set[str]) -> dict[str, bytes]:
+    plain = _open_compressed(_package_data(file))
+    packed = os.fstat(file.fileno()).st_size
+    allowed = max(SMALL, MAX_RATIO * packed)
+    found: dict[str, bytes] = {}
+    total = 0
+    with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
+        for member in archive:
+            total += member.size
+            if total > allowed:
+                raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
+            name = member.name.removeprefix("./")
+            if name in wanted and member.isreg() and not member.issparse():
+                content = archive.extractfile(member) or io.BytesIO()
+                found[name] = b"".join(iter(partial(content.read, MAX_HEADER), b""))
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _package_data(file: IO[bytes]) -> io.BytesIO:
+    """Return the member ``data.tar.*`` of a Debian package."""
+    if file.read(len(AR_MAGIC)) != AR_MAGIC:
+        raise tarfile.ReadError("its first bytes are others")
+    while header := file.read(AR_HEADER):
+        if len(header) < AR_HEADER or header[-2:] != b"`\n":
+            raise tarfile.ReadError("a header is damaged")
+        size = int(header[48:58])
+        if header.startswith(b"data.tar"):
+            data = file.read(size)
+            if len(data) < size:
+                raise tarfile.ReadError("its end is missing")
+            return io.BytesIO(data)
+        file.seek(size + size % 2, os.SEEK_CUR)  # members begin at even places
+    raise tarfile.ReadError("it has no data")
+
+
 def _extract_file(file: IO[bytes], part: Path) -> None:
     try:
         extract_members = _extract_zip if file.read(2) == b"PK" else _extract_tar
@@ -100,11 +165,7 @@ def _extract_zip(file: IO[bytes], part: Path) -> None:
 
 
 def _extract_tar(file: IO[bytes], part: Path) -> None:
-    file.seek(0)
-    start = file.read(6)
-    file.seek(0)
-    opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
-    plain = _LimitedReader(opener(file) if opener else file)
+    plain = _open_compressed(file)
     with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
         described = (
             (member, member.name, member.size, (member.isdir() or member.isreg()) and not member.issparse())
@@ -115,6 +176,15 @@ def _extract_tar(file: IO[bytes], part: Path) -> None:
     tail = plain.last + plain.read(MAX_HEADER)  # read to the end, where a compressed file has its checksum
     if not tail or tail.strip(b"\0"):
         raise tarfile.ReadError("its end is missing")
+
+
+def _open_compressed(file: IO[bytes] | io.BytesIO) -> "_LimitedReader":
+    """Return the tar archive in a file, decompressed."""
+    file.seek(0)
+    start = file.read(6)
+    file.seek(0)
+    opener = next((opener for magic, opener in COMPRESSED.items() if start.startswith(magic)), None)
+    return _LimitedReader(opener(file) if opener else file)
 
 
 def _checked(

@@ -1,15 +1,19 @@
 """Batch sampling by length, and a data loader that prefetches the next batch."""
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from ..errors import SpecError
-from .dataset import Batch, SequenceDataset, generator
+from .dataset import generator
+
+Prepared = TypeVar("Prepared")
 
 
 @dataclass(frozen=True)
@@ -80,34 +84,31 @@ class BatchSampler:
         return order.view(-1, self.size)[torch.randperm(self.per_epoch, generator=random)]
 
 
-class PrefetchLoader:
-    """A data loader that prepares the next batch in a thread while the device computes.
+class PrefetchLoader(Generic[Prepared]):
+    """A data loader that prepares the batch of the next step in a thread while the device computes.
 
-    Batches are made on demand if the data are already on the device, or the device is the CPU.
+    Args:
+        prepare: returns the batch of a step, with all that is drawn for it; a pure function.
+        device: that of the steps; batches for the CPU are prepared on demand.
     """
 
-    def __init__(self, data: SequenceDataset, sampler: BatchSampler, device: torch.device) -> None:
-        self.data = data
-        self.sampler = sampler
-        self.device = device
-        self.executor = ThreadPoolExecutor(1) if device.type != data.flat.device.type else None
-        self.next: tuple[int, Future[Batch]] | None = None
+    def __init__(self, prepare: Callable[[int], Prepared], device: torch.device) -> None:
+        self.prepare = prepare
+        self.executor = None if device.type == "cpu" else ThreadPoolExecutor(1)
+        self.next: tuple[int, Future[Prepared]] | None = None
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int) -> Prepared:
         """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
         if self.executor is None:
-            return self._load(step)
+            return self.prepare(step)
         coming = (
-            self.next[1] if self.next and self.next[0] == step else self.executor.submit(self._load, step)
+            self.next[1] if self.next and self.next[0] == step else self.executor.submit(self.prepare, step)
         )
         batch = coming.result()
-        self.next = step + 1, self.executor.submit(self._load, step + 1)
+        self.next = step + 1, self.executor.submit(self.prepare, step + 1)
         return batch
 
     def close(self) -> None:
         """Stop prefetching."""
         if self.executor is not None:
             self.executor.shutdown(cancel_futures=True)
-
-    def _load(self, step: int) -> Batch:
-        return self.data.batch(self.sampler.rows(step)).to(self.device)

@@ -26,6 +26,9 @@ from .spec import SequenceSpec
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
 
+PRELOADED = 0.25
+"""Largest share of a GPU's free memory for the sequences of a split."""
+
 UNPACKED = 4096  # sequences unpacked at a time
 
 
@@ -74,7 +77,7 @@ class Batch:
 
 
 class Augmentation(abc.ABC):
-    """A random change of training batches. Lengths, padding and targets stay as they are."""
+    """A random change of training batches. Lengths, padding and targets stay; those of positions may move."""
 
     reads_inputs: ClassVar[bool] = False  # whether it computes with inputs in main memory
 
@@ -221,7 +224,7 @@ class SequenceDataset:
         for rows in self.longest.argsort(stable=True).split(size):
             yield rows, self.batch(rows)
 
-    def preload(self, device: torch.device | str, share: float = 0.25) -> "SequenceDataset":
+    def preload(self, device: torch.device | str, share: float = PRELOADED) -> "SequenceDataset":
         """Return the split with its sequences on the device if they fit into ``share`` of its free memory."""
         if torch.device(device).type != "cuda":
             return self

@@ -169,7 +169,7 @@ def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
     ]
     unknown = [label for label in plain if label is not None and label not in number]
     if unknown:
-        raise SpecError(f"label {unknown[0]!r} is none of the {len(number)} classes of training")
+        raise SpecError(f"label {unknown[0]!r} is not one of the {len(number)} classes of training")
     return np.array([UNKNOWN if label is None else number[label] for label in plain], dtype=np.int64)
 
 

@@ -74,7 +74,7 @@ def _fit_signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> T
         return signal
     lengths, used = _training_stretches(train)
     if isinstance(signal, Tokens):
-        return Tokens(max_symbol(in_blocks(flat, []), lengths, used) + 1)
+        return Tokens(max_symbol(flat, lengths, used) + 1)
     values = fit_values(in_blocks(flat, unknown), lengths, used)
     if signal.levels is None:
         return values
@@ -115,16 +115,9 @@ def _select_training(
     return chosen
 
 
-def max_symbol(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> int:
+def max_symbol(flat: np.ndarray, lengths: np.ndarray, train: np.ndarray) -> int:
     """Return the greatest symbol of the training sequences."""
-    ends = lengths.cumsum()
-    start = 0
-    highest = 0
-    for block in blocks:
-        symbols = _select_training(block, start, ends, lengths, train)
-        start += len(block)
-        highest = max(highest, int(symbols.max(initial=0)))
-    return highest
+    return int(flat.max(initial=0, where=np.repeat(train, lengths)))
 
 
 def fit_values(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:

@@ -16,9 +16,6 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 MIN_SHARED = 0.5  # minimum share of common runs of similar sequences
 MAX_COMPARED = 20_000  # about how many sequences are compared at most
 
-Sequences = Callable[[int], np.ndarray]
-"""Returns a sequence by its index."""
-
 
 def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (n,) hashes that equal sequences share, and (n, 4) sketches that similar ones mostly share.
@@ -36,7 +33,10 @@ def fingerprints(flat: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def find_similar(
-    held: np.ndarray, train: np.ndarray, held_sequence: Sequences, train_sequence: Sequences
+    held: np.ndarray,
+    train: np.ndarray,
+    held_sequence: Callable[[int], np.ndarray],
+    train_sequence: Callable[[int], np.ndarray],
 ) -> np.ndarray:
     """Return the indices of ``held`` whose sequences share half of their runs with one in ``train``.
 

@@ -17,6 +17,7 @@ from ..api import Request, run_request
 from ..data.containers import rows_of
 from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
+from ..data.sequences import Sequences
 from ..data.spec import Reals, SequenceSpec, Target
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError
@@ -40,7 +41,7 @@ from .in_memory import (
     training_data,
     with_test_split,
 )
-from .inputs import Alphabet, Sequences
+from .inputs import Alphabet
 from .predictor import ESTIMATORS, Predictor
 from .scores import Score, bootstrap
 from .settings import check_settings
@@ -122,11 +123,11 @@ class SequenceEstimator(TaskFitting):
             finetune=other._fit_to_data(arms.finetune, task),
             scratch=other._fit_to_data(arms.scratch, task),
         )
-        most, looks = parse_seeds(seeds)
+        most, design = parse_seeds(seeds)
         workspace = self._workspace()
         if self.runs is None:
             workspace = replace(workspace, runs=Path(_scratch_folder().name))
-        return run_request(Request(Comparison((task,), ((arms,),), most), looks=looks), workspace)
+        return run_request(Request(Comparison((task,), ((arms,),), most), design=design), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.
@@ -224,7 +225,7 @@ class SequenceEstimator(TaskFitting):
             DataError: if the model gives no finite ones.
         """
         model = self.answering
-        positions = model.output == "softmax per position"
+        positions = model.output == "positions"
         found = model.position_probabilities(data) if positions else model.probabilities(data)
         return _checked(found)
 

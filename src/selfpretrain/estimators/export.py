@@ -66,12 +66,12 @@ class Exported(nn.Module):
             features = self.first.features(inputs, padding_mask)
             return pool_features(self.first.head, features, padding_mask, self.pooling)
         outputs = torch.stack([network(inputs, padding_mask) for network in self.networks])
-        if self.output == "softmax per position":
+        if self.output == "positions":
             outputs = outputs.unflatten(1, (inputs.shape[0], inputs.shape[1]))
-        if self.output == "number":
+        if self.output == "reals":
             return outputs.mean(0)
         logits = outputs / self.temperature
-        return (logits.sigmoid() if self.output == "sigmoid" else logits.softmax(-1)).mean(0)
+        return (logits.sigmoid() if self.output == "sets" else logits.softmax(-1)).mean(0)
 
 
 def _freeze_kernel(layer: Convolution, longest: int) -> None:

@@ -3,22 +3,24 @@
 import csv
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data.importing.arrays import ArraySource, find_sequences, read_arrays
-from ..data.importing.columns import TableSource
+from ..data.importing.arrays import read_arrays, read_sequences
+from ..data.importing.columns import FORMS, TableLayout, read_rows
 from ..data.importing.importer import import_to_memory, plan_import
-from ..data.importing.long_tables import LongSource, long_source
-from ..data.importing.media_files import TEXTS, MediaSource, media_in
+from ..data.importing.long_tables import read_long
+from ..data.importing.media_files import read_like
 from ..data.importing.numerals import decimal_sign
 from ..data.importing.options import ImportOptions
-from ..data.importing.recordings import SOUNDS, as_format
-from ..data.importing.source import Part, Source, check_column, positions
+from ..data.importing.plan import ImportPlan, at_position, numbered
+from ..data.importing.source import check_column
 from ..data.importing.tables import Table, check_regular, open_table
+from ..data.moments import BYTES
+from ..data.sequences import Sequences, complaint
 from ..data.spec import SequenceSpec, Tokens
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, nearest
@@ -27,7 +29,7 @@ from ..system.files import Json
 from ..tasks.base import Task, load_task
 from ..tasks.imported import Imported
 from .base import SequenceEstimator
-from .inputs import BYTES, Alphabet, Sequences, complaint
+from .inputs import Alphabet
 from .models import KINDS
 from .persistence import make_folder
 from .predictor import ESTIMATORS
@@ -57,23 +59,20 @@ def fit(
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
-        settings = {**settings, "signal": "text" if _is_text(data) else "tokens"}
+        # Of a long table, as many events as there are bytes are not text.
+        long = bool(data.meta["about"].get("options", {}).get("id"))
+        text = data.form.signal.vocab == BYTES and not long
+        settings = {**settings, "signal": "text" if text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
     estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
-        estimator.reading_ = layout_of(plan.source, plan.options)
+        how = {"encoding": plan.options.encoding, "header": plan.options.header}
+        estimator.reading_ = plan.layout and plan.layout | how
     estimator.note_scores(estimator.task_)
     return estimator
-
-
-def _is_text(data: StoredDataset) -> bool:
-    """Return whether symbols are bytes; as many events of a long table as there are bytes are no text."""
-    signal = data.form.signal
-    is_long = bool(data.meta["about"].get("options", {}).get("id"))
-    return isinstance(signal, Tokens) and signal.vocab == BYTES and not is_long
 
 
 def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
@@ -93,36 +92,7 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
     return kind().set_params(**{name: value for name, value in settings.items() if name in known})
 
 
-def layout_of(source: Source, options: ImportOptions) -> Json | None:
-    """Return the layout of a file, by which new files are read, or None if there is none to reuse."""
-    layout: Json = {"kind": source.kind, "encoding": options.encoding, "header": options.header}
-    if isinstance(source, TableSource):
-        return layout | {"form": source.form, "sequence": source.sequence, "decimal": source.decimal}
-    if isinstance(source, LongSource):
-        layout |= {"form": "long", "sequence": source.values, "id": options.id, "time": options.time}
-        return layout | {"events": source.events} if source.events else layout
-    if isinstance(source, MediaSource):
-        layout |= {"form": "texts" if source.vocab else "recordings", "features": options.features}
-        return layout | {"rate": source.rate, "resample": options.rate, "dtype": source.dtype}
-    return None
-
-
-def numbered(row: int) -> str:
-    """Return how messages name a row that has no line or name."""
-    return f"row {row + 1}"
-
-
-@dataclass
-class NewData:
-    """The sequences of a file to predict, and its other columns."""
-
-    sequences: Sequences
-    columns: dict[str, list[Any]]
-    name: Callable[[int], str] = numbered  # how messages name a row
-    noted: bool = False  # whether a note has named the symbols that training lacks
-
-
-def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
+def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     """Read the sequences of a file in the layout of the training file, recording those that cannot be read.
 
     Raises:
@@ -131,17 +101,30 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
     if not path.exists():
         raise DataError(f"there is no {path}")
     check_regular(path)
+    plan = _plan(path, estimator)
+    found = plan.sequences
+    if found.kind != "values" and found.flat.ndim > 1:
+        raise DataError(f"{path.name} holds sequences of {found.flat.shape[1]} channels; tokens have none")
+    if not len(found.rows):
+        nothing = "there is no sequence in the file"
+        raise DataError(complaint(found.wrong, found.given, _name_of(plan)) if found.wrong else nothing)
+    if found.kind == "values":
+        _note_missing(plan)
+    return replace(plan, sequences=found.checked(estimator.offsets_.values))
+
+
+def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
+    """Return the sequences of a file as they are, and its other columns."""
     signal = estimator.predictor_.form.signal
+    tokens = isinstance(signal, Tokens)
     layout = estimator.reading_
-    offsets = estimator.offsets_.values
     if path.suffix in (".npy", ".npz"):
         arrays = read_arrays(path)
         if "x" not in arrays:
             raise DataError(f"{path.name} has no array 'x'")
-        flat, starts, lengths = find_sequences(arrays)
-        source = ArraySource(flat=flat, starts=starts, lengths=lengths, columns={})
-        source.kind = "tokens" if isinstance(signal, Tokens) else "values"
-        return NewData(_sequences(source, offsets), {"row": list(range(len(starts)))})
+        found = read_sequences(arrays, "tokens" if tokens else "values")
+        rows = found.rows.tolist()
+        return ImportPlan(found, ImportOptions(), "sequence {}".format, at_position, others={"row": rows})
     if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None:
@@ -149,146 +132,73 @@ def read_new(path: Path, estimator: SequenceEstimator) -> NewData:
             "this model does not know how such a file is to be read; give an .npy file, or ask it in Python"
         )
     if layout["form"] in ("texts", "recordings"):
-        media = _media(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-        names = list(map(media.name, range(len(media.files))))
-        return NewData(_sequences(media, offsets), {"file": names})
-    table = open_table(path, layout["encoding"], layout.get("header", True))
-    if layout["form"] == "long":
-        return _long(table, layout, estimator.alphabet_, offsets)
-    return _table(table, layout, offsets)
+        return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
+    table = open_table(path, layout["encoding"], layout["header"])
+    plan = _long(table, layout, estimator.alphabet_) if layout["form"] == "long" else _table(table, layout)
+    for note in table.notes():
+        warnings.warn(note, stacklevel=3)
+    return plan
 
 
-def _long(table: Table, layout: Json, alphabet: Alphabet | None, offsets: tuple[float, ...]) -> NewData:
+def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:
     """Return the sequences of a long table, whose events have the numbers of training.
 
     An event that training lacks is the unknown symbol of the model; without one, its sequence cannot be read.
     """
+    events = layout.get("events", [])
     options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
     options = replace(options, value=",".join(layout["sequence"]))
-    events = layout.get("events", [])
-    source = long_source(table, options, labelled=False, events=events)
-    source.vocab = 0  # of as many events as there are bytes, it would be that of text
+    plan = read_long(table, options, labelled=False, events=events)
+    found = plan.sequences
     if alphabet is None or alphabet.unknown is None:
-        for row, name in source.unseen.items():
-            event = f"event {name[:40]!r} is none of the {len(events):,} of training"
-            source.unread[row] = f"{source.name(row)}: {event}"
-        source.part = source.part.take(~np.isin(source.part.rows, list(source.unread)))
-    elif source.unseen:
-        row, name = next(iter(source.unseen.items()))
-        said = f"{len(source.unseen):,} of {source.total:,} sequences hold events that training lacks"
-        warnings.warn(f"{said}, such as {name[:40]!r} in {source.name(row)}; they are unknown", stacklevel=3)
-    sequences = _sequences(source, offsets)
-    for note in table.notes():
-        warnings.warn(note, stacklevel=3)
-    return NewData(sequences, {layout["id"]: source.ids}, noted=True)
+        said = f"is not one of the {len(events):,} of training"
+        wrong = {row: f"{plan.name(row)}: event {name[:40]!r} {said}" for row, name in plan.unseen.items()}
+        found = found.take(~np.isin(found.rows, list(wrong)))
+        return replace(plan, sequences=replace(found, wrong=wrong))
+    if plan.unseen:
+        row, name = next(iter(plan.unseen.items()))
+        said = f"{len(plan.unseen):,} of {found.given:,} sequences hold events that training lacks"
+        warnings.warn(f"{said}, such as {name[:40]!r} in {plan.name(row)}; they are unknown", stacklevel=4)
+    return plan
 
 
-def _table(table: Table, layout: Json, offsets: tuple[float, ...]) -> NewData:
-    for column in layout["sequence"]:
+def _table(table: Table, layout: Json) -> ImportPlan:
+    """Return the sequences of a table with one row for each."""
+    sequence = layout["sequence"]
+    for column in sequence:
         check_column(column, table.columns)
-    source = TableSource(layout["kind"], table=table, options=ImportOptions(), form=layout["form"])
-    source.sequence = layout["sequence"]
-    source.vocab = BYTES if source.form == "text" else 0
-    source.skip_bad = True
-    first = next(table.batches(layout["sequence"]), None)
-    if first is not None and layout["form"] == "wide":
+    how = TableLayout(layout["form"], sequence, layout["kind"], layout["decimal"])
+    first = next(table.batches(sequence), None)
+    if first is not None and how.form == "wide":
         sign = decimal_sign(first.columns, table.separator)
-        source.decimal = layout.get("decimal", ".") if sign == "?" else sign
-    columns: dict[str, list[Any]] = {name: [] for name in table.columns if name not in source.sequence}
-    for batch in table.batches(list(columns)) if columns else ():
-        for name in columns:
-            columns[name] += batch[name].to_pylist()
-    sequences = _sequences(source, offsets)
-    for note in table.notes():
-        warnings.warn(note, stacklevel=3)
-    return NewData(sequences, columns, table.name)
+        how = how if sign == "?" else replace(how, decimal=sign)
+    others: dict[str, list[Any]] = {name: [] for name in table.columns if name not in sequence}
+    for batch in table.batches(list(others)) if others else ():
+        for name in others:
+            others[name] += batch[name].to_pylist()
+    found = read_rows(table, how, wrong={})
+    return ImportPlan(found, ImportOptions(), table.name, how.spot, layout=layout, others=others)
 
 
-@dataclass
-class NewMedia(MediaSource):
-    """Texts or recordings to predict; recordings must have the rate and the format of those of training."""
-
-    layout: Json = field(kw_only=True)
-
-    def open(self, row: int) -> tuple[int, np.ndarray]:
-        """Return the sample rate and the sequence of a file.
-
-        Raises:
-            DataError: if the file cannot be read, or differs from those of training.
-        """
-        rate, sequence = super().open(row)
-        known = self.layout.get("rate", 0)
-        if rate != known:
-            raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
-        if rate:
-            sequence = as_format(sequence, self.layout["dtype"])
-        if self.channels and sequence.shape[1] != self.channels:
-            raise DataError(f"it has {sequence.shape[1]} channels, the model takes {self.channels}")
-        return rate, sequence
-
-
-def _media(path: Path, layout: Json, channels: int) -> NewMedia:
-    texts = layout["form"] == "texts"
-    folder, found = (path, media_in(path)) if path.is_dir() else (path.parent, [path])
-    odd = [file for file in found if file.suffix.lower() not in (TEXTS if texts else SOUNDS)]
-    if odd:
-        wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
-        raise DataError(f"{odd[0]}: the model takes {wanted}")
-    options = ImportOptions(rate=layout.get("resample"), features=layout.get("features", "raw"))
-    vocab = BYTES if texts else 0
-    source = NewMedia(layout["kind"], vocab, folder=folder, files=found, options=options, layout=layout)
-    source.skip_bad = True
-    source.channels = channels
-    return source
-
-
-def _sequences(source: Source, offsets: tuple[float, ...]) -> Sequences:
-    """Return all sequences of a source, minus the offsets of a model, and why the others cannot be read."""
-    parts = [part for part in [source.read()] if len(part.lengths)]
-    if source.kind == "values":
-        _note_missing(parts, source)
-    wrong = dict(source.unread)
-    shape = parts[0].flat.shape[1:] if parts and source.kind == "values" else ()
-    for part in parts:
-        if part.flat.shape[1:] != shape:
-            channels = f"it has {part.flat.shape[-1]} channels"
-            why = f"{channels}, not {shape[-1]}" if shape else f"{channels}; tokens have none"
-            wrong |= dict.fromkeys(part.rows.tolist(), why)
-    parts = [part for part in parts if part.flat.shape[1:] == shape]
-    if not parts:
-        name = source.name if isinstance(source, TableSource) else numbered
-        raise DataError(complaint(wrong, len(wrong), name) if wrong else "there is no sequence in the file")
-    return Sequences(
-        "text" if source.vocab == BYTES else source.kind,
-        np.concatenate([part.flat for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        wrong,
-    ).checked(offsets)
-
-
-def _note_missing(parts: list[Part], source: Source) -> None:
+def _note_missing(plan: ImportPlan) -> None:
     """Warn about missing values, naming the first."""
-    found = []
-    for part in parts:
-        owner, place = positions(part.lengths)
-        at, channel = np.nonzero(np.isnan(part.flat))
-        rows, first = np.unique(owner[at], return_index=True)
-        places = zip(place[at[first]].tolist(), channel[first].tolist(), strict=True)
-        found += [
-            f"{source.name(row)}: {source.spot(*spot)}"
-            for row, spot in zip(part.rows[rows].tolist(), places, strict=True)
-        ]
-    if found:
-        total = sum(len(part.lengths) for part in parts)
+    found = plan.sequences
+    missing = np.isnan(found.flat)
+    if missing.any():
+        count = int(found.owners(missing.any(1)).sum())
         warnings.warn(
-            f"{len(found):,} of {total:,} sequences lack values, the first in {found[0]}; these are "
-            f"interpolated, or left out where no value follows",
-            stacklevel=4,
+            f"{count:,} of {len(found.rows):,} sequences lack values, the first in "
+            f"{plan.place(found, missing)}; these are interpolated, or left out where no value follows",
+            stacklevel=3,
         )
 
 
-def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: bool) -> int:
+def _name_of(plan: ImportPlan) -> Callable[[int], str]:
+    """Return how messages name a row: by its line where it has one."""
+    return plan.name if plan.layout and plan.layout["form"] in FORMS else numbered
+
+
+def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: bool) -> int:
     """Write a CSV with the columns of a file and the predictions, and return the number of unusable rows.
 
     Args:
@@ -298,7 +208,7 @@ def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: boo
         DataError: naming the unusable rows, unless skip_bad.
     """
     found = usable(estimator, new, skip_bad)
-    columns = dict(new.columns) or {"row": list(range(found.given))}
+    columns = dict(new.others) or {"row": list(range(found.given))}
     for name, values in estimator.table(estimator.examples(found)).items():
         column: list[Any] = [""] * found.given
         for row, value in zip(found.rows.tolist(), values, strict=True):
@@ -317,15 +227,16 @@ def predict(estimator: SequenceEstimator, new: NewData, out: Path, skip_bad: boo
     return len(found.wrong)
 
 
-def usable(estimator: SequenceEstimator, new: NewData, skip_bad: bool) -> Sequences:
+def usable(estimator: SequenceEstimator, new: ImportPlan, skip_bad: bool) -> Sequences:
     """Return the sequences that the model accepts.
 
     Raises:
         DataError: naming the unusable rows, unless skip_bad; or if there is no usable row.
     """
-    found = estimator.readable(new.sequences, None if new.noted else 1)
-    if found.wrong and not skip_bad:
-        raise DataError(f"{complaint(found.wrong, found.given, new.name)}; --skip-bad answers the others")
-    if not len(found.rows):
-        raise DataError(complaint(found.wrong, found.given, new.name))
+    # Events of a long table have names, by which ``read_new`` has noted those that training lacks.
+    long = new.layout is not None and new.layout["form"] == "long"
+    found = estimator.readable(new.sequences, None if long else 1)
+    if (found.wrong and not skip_bad) or not len(found.rows):
+        advice = "; --skip-bad answers the others" if not skip_bad else ""
+        raise DataError(complaint(found.wrong, found.given, _name_of(new)) + advice)
     return found

@@ -26,12 +26,13 @@ from . import leaderboard
 from .in_memory import InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
-from .predictor import ESTIMATORS, OUTPUTS, Predictor
+from .predictor import ESTIMATORS, Predictor
 from .scores import Score
-from .search import USED, Search, fold_data, untrained
+from .search import Search, fold_data, untrained
 from .settings import (
     GRACE,
     MINUTES,
+    USED,
     EstimatorSettings,
     has_val,
     least_seconds,
@@ -159,7 +160,7 @@ class TaskFitting(EstimatorSettings):
         """Return the simple methods for a task, to be validated on its folds."""
         pairs = [(labelled_only(fold.load("train")), labelled_only(fold.load("val"))) for fold in folds]
         weights = getattr(self._objective(task), "weights", ())
-        quality = partial(leaderboard.quality, OUTPUTS[task.form.target.kind])
+        quality = partial(leaderboard.quality, task.form.target.kind)
         return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
 
     def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:

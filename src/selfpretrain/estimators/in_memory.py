@@ -12,12 +12,12 @@ import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
-from torch import Tensor
 
 from ..data.containers import is_missing, plain_labels
-from ..data.dataset import SequenceDataset
+from ..data.dataset import SequenceDataset, concatenated
 from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
+from ..data.sequences import Sequences
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
 from ..data.splits import MIN_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
@@ -26,7 +26,7 @@ from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
 from ..tasks.imported import Imported
-from .inputs import Alphabet, Sequences
+from .inputs import Alphabet
 
 MANY_UNLABELLED = 2_000
 """Unlabelled examples from which some are held back, to see where the loss of pretraining stops falling."""
@@ -103,7 +103,9 @@ def _digest(data: StoredDataset) -> str:
     found = hashlib.sha256(json.dumps(asdict(data.form), sort_keys=True).encode())
     whole = data.whole
     for part in (whole.flat, whole.starts, whole.lengths, whole.targets, whole.groups, whole.weights):
-        found.update(b"|" if part is None else _bytes(part))
+        found.update(b"|" if part is None else f"{part.dtype}{tuple(part.shape)}".encode())
+        if part is not None:
+            found.update(part.contiguous().numpy().tobytes())
     found.update(data.split.astype(np.int8).tobytes())
     if data.offsets != Offsets():
         found.update(repr(data.offsets).encode())
@@ -124,8 +126,8 @@ def in_alphabet(
         return data, None
     alphabet = Alphabet.of(kind, signs)
     assert alphabet is not None  # only values have none
-    flat = np.concatenate([whole.sequence(row) for row in range(len(whole))])
-    found = Sequences(kind, flat, lengths, np.arange(len(lengths)), {})
+    flat = concatenated(whole)
+    found = Sequences(kind, flat, lengths, np.arange(len(lengths)))
     found = alphabet.with_signs(alphabet.shifted(found))
     alphabet = alphabet.fit(found.take(data.split == SPLITS.index("train")))
     examples = alphabet.with_unknown(found).dataset(whole.targets.numpy())
@@ -187,10 +189,6 @@ def facts(task: Task) -> Json:
         "licence": task.card.licence,
         "source": task.card.source,
     }
-
-
-def _bytes(part: Tensor) -> bytes:
-    return f"{part.dtype}{tuple(part.shape)}".encode() + part.contiguous().numpy().tobytes()
 
 
 @dataclass(frozen=True)
@@ -301,7 +299,13 @@ def training_data(
     """
     if alphabet is not None:
         found = alphabet.with_signs(alphabet.shifted(found))
-    split = divided(annotations, found, share, seed)
+    given = annotations.divided(share, seed)
+    examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
+    split = copies_together(given, examples)
+    if given[annotations.labelled].any() and not split[annotations.labelled].any():
+        said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
+        # Level 4 is the caller of fit.
+        warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=4)
     train = split == 0
     signal: Signal
     if alphabet is None:
@@ -420,18 +424,6 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
             )
-
-
-def divided(annotations: Annotations, found: Sequences, share: float, seed: int) -> np.ndarray:
-    """Return the split (n,) of each example, see ``Annotations.divided``, where copies are together."""
-    split = annotations.divided(share, seed)
-    examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
-    together = copies_together(split, examples)
-    if split[annotations.labelled].any() and not together[annotations.labelled].any():
-        said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
-        # Level 5 is the caller of fit.
-        warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=5)
-    return together
 
 
 def val_groups(folds: Sequence[Task]) -> np.ndarray | None:

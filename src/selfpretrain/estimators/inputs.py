@@ -9,7 +9,6 @@ n-grams where a sequence begins and ends. The unknown symbol stands for every sy
 contain.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,20 +16,14 @@ import numpy as np
 import torch
 
 from ..data.dataset import SequenceDataset
-from ..data.importing.arrays import many_channels
-from ..data.importing.source import SURROGATE, interpolate, known_lengths, positions
-from ..data.offsets import BLUR, blurred, centred, offsets_of
-from ..data.spec import Signal, Tokens, Values
+from ..data.importing import Kind
+from ..data.moments import BYTES
+from ..data.sequences import NOTHING, SURROGATE, Sequences
+from ..data.spec import Signal, Tokens
 from ..errors import DataError
 from ..training.model import Network
 
-Kind = Literal["auto", "text", "tokens", "values"]
-BYTES = 256
-MAX_TOKENS = 1 << 24
-NAMED = 3
-"""Most rows named in an error message."""
-NOTHING = "there is no sequence"
-NO_NUMBER = "it holds something that is no number"
+NO_NUMBER = "it holds something that is not a number"
 HALF = "it holds half of a letter of UTF-16 (a lone surrogate); write U+FFFD instead, or the whole letter"
 STX = 2
 """Byte that begins a text; "start of text" in ASCII, which written language does not contain."""
@@ -38,133 +31,6 @@ ETX = 3
 """Byte that ends a text."""
 SIGNS = 2
 """Positions that signs add to a sequence."""
-
-
-@dataclass(frozen=True)
-class Sequences:
-    """Usable sequences, concatenated, and for every other row why it cannot be used."""
-
-    kind: Literal["text", "tokens", "values"]
-    flat: np.ndarray  # (T,) symbols or (T, C) values
-    lengths: np.ndarray  # (n,) of the usable sequences
-    rows: np.ndarray  # (n,) their row numbers in X
-    wrong: dict[int, str]  # row number -> why it cannot be used
-    cut: int = 0  # number of sequences that were cut to the maximum length
-    offsets: tuple[float, ...] = ()  # what was subtracted from the values of every channel
-    blurred: int = 0  # number of sequences that rounding to float32 blurs all the same
-
-    @property
-    def given(self) -> int:
-        """Number of rows of X, usable or not."""
-        return len(self.rows) + len(self.wrong)
-
-    def take(self, keep: np.ndarray, why: str = "") -> "Sequences":
-        """Keep the sequences where ``keep`` (n,) is true, and record ``why`` for the others."""
-        wrong = dict.fromkeys(self.rows[~keep].tolist(), why)
-        flat = self.flat[np.repeat(keep, self.lengths)]
-        return replace(
-            self, flat=flat, lengths=self.lengths[keep], rows=self.rows[keep], wrong=self.wrong | wrong
-        )
-
-    def checked(self, offsets: tuple[float, ...] | None = None) -> "Sequences":
-        """Drop unusable rows, cut padding, fill in missing values, and convert to int32 or float32.
-
-        Args:
-            offsets: what to subtract from values before they become float32; None: what they need.
-        """
-        if self.kind == "text":
-            return self.take(self.lengths > 0, NOTHING)
-        if self.kind == "tokens":
-            flat = self.flat
-            with np.errstate(invalid="ignore"):
-                bad = ~((flat >= 0) & (flat < MAX_TOKENS) & (flat % 1 == 0))
-            why = f"tokens are whole numbers from 0 to {MAX_TOKENS - 1:,}"
-            found = self.take(~_owners(bad, self.lengths), why)
-            found = replace(found, flat=found.flat.astype(np.int32))
-            return found.take(found.lengths > 0, NOTHING)
-        offsets = offsets_of(self.flat) if offsets is None else offsets
-        flat = centred(self.flat, offsets)
-        with np.errstate(over="ignore"):
-            single = flat.astype(np.float32)
-        found = replace(self, flat=single, offsets=offsets, blurred=blurred(flat, self.lengths))
-        infinite = _owners(np.isinf(found.flat).any(1), found.lengths)
-        found = found.take(~infinite, "a value is infinite, or beyond float32")._without_padding()
-        found = found.take(found.lengths > 0, NOTHING)
-        return replace(found, flat=interpolate(found.flat, found.lengths))
-
-    def _without_padding(self) -> "Sequences":
-        """Return the sequences without positions of NaN at their ends."""
-        known = ~np.isnan(self.flat).all(1)
-        if known.all():
-            return self
-        lengths = known_lengths(known, self.lengths)
-        owner, place = positions(self.lengths)
-        return replace(self, flat=self.flat[place < lengths[owner]], lengths=lengths)
-
-    def sound(self) -> "Sequences":
-        """Return self if every row can be used.
-
-        Raises:
-            DataError: naming the first rows that cannot.
-        """
-        if self.wrong:
-            raise DataError(complaint(self.wrong, self.given))
-        return self
-
-    def doubts(self) -> list[str]:
-        """Return notes on values of training that may not be what was meant."""
-        if self.kind != "values" or not len(self.rows):
-            return []
-        channels, longest = self.flat.shape[1], int(self.lengths.max())
-        notes = [many_channels(channels, longest)] if channels > longest else []
-        return notes + [f"{self.blurred:,} of {self.given:,} sequences {BLUR}"] * bool(self.blurred)
-
-    def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
-        """Keep the sequences that fit a network's signal; cut or reject those beyond its maximum length."""
-        kept = self._of(signal)
-        too_long = kept.lengths > length
-        if longer == "refuse":
-            return kept.take(
-                ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
-            )
-        inside = positions(kept.lengths)[1] < length
-        lengths = kept.lengths.clip(max=length)
-        return replace(kept, flat=kept.flat[inside], lengths=lengths, cut=int(too_long.sum()))
-
-    def _of(self, signal: Signal) -> "Sequences":
-        if isinstance(signal, Tokens):
-            if self.kind == "values":
-                raise DataError("the model takes symbols, these are values; give text, or signal='tokens'")
-            unknown = _owners(self.flat >= signal.vocab, self.lengths)
-            return self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
-        if self.kind != "values":
-            raise DataError(f"the model takes values of {signal.channels} channels, these are {self.kind}")
-        if len(self.rows) and self.flat.shape[1] != signal.channels:
-            why = f"it has {self.flat.shape[1]} channels, the model takes {signal.channels}"
-            return self.take(np.zeros(len(self.rows), dtype=bool), why)
-        return self
-
-    def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
-        """Return the sequences as a dataset; channels that are NaN throughout a row get the training mean."""
-        if not isinstance(signal, Values):
-            return self.dataset(targets)
-        centre = np.array(signal.centre, dtype=np.float32)
-        flat = np.where(np.isnan(self.flat), centre, self.flat).astype(np.float32)
-        return replace(self, flat=flat).dataset(targets)
-
-    def dataset(self, targets: np.ndarray) -> SequenceDataset:
-        """Return the sequences as a dataset, as they are."""
-        lengths = torch.from_numpy(self.lengths.astype(np.int64))
-        starts = lengths.cumsum(0) - lengths
-        flat = torch.from_numpy(self.flat)
-        return SequenceDataset(flat, starts[None], lengths[None], torch.from_numpy(targets))
-
-
-def complaint(wrong: dict[int, str], of: int, name: Callable[[int], str] = "row {}".format) -> str:
-    """Return a one-line error message about unusable rows, which messages call ``name(row)``."""
-    named = "; ".join(f"{name(row)}: {why}" for row, why in sorted(wrong.items())[:NAMED])
-    more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
-    return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"
 
 
 def joined(first: Sequences, second: Sequences) -> Sequences:
@@ -199,7 +65,7 @@ def read(X: Any, kind: Kind = "auto", offsets: tuple[float, ...] | None = None) 
 
 def _text(rows: list[Any]) -> Sequences:
     coded = [row.encode(errors="surrogatepass") if isinstance(row, str) else row for row in rows]
-    wrong = {i: "it is no text" for i, row in enumerate(coded) if not isinstance(row, bytes | None)}
+    wrong = {i: "it is not a text" for i, row in enumerate(coded) if not isinstance(row, bytes | None)}
     wrong |= {i: HALF for i, row in enumerate(rows) if isinstance(row, str) and SURROGATE.search(row)}
     wrong |= {i: NOTHING for i, row in enumerate(coded) if i not in wrong and not row}
     good = [i for i in range(len(coded)) if i not in wrong]
@@ -253,16 +119,9 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     rows = np.arange(n)
     lengths = np.full(n, length)
     if kind in ("tokens", "text"):
-        return Sequences("tokens", x.reshape(-1), lengths, rows, {})
+        return Sequences("tokens", x.reshape(-1), lengths, rows)
     flat = x.reshape(n * length, -1).astype(np.float64)
-    return Sequences("values", flat, lengths, rows, {})
-
-
-def _owners(marked: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return whether any position of each sequence (n,) is marked (T,)."""
-    found = np.zeros(len(lengths), dtype=bool)
-    found[np.repeat(np.arange(len(lengths)), lengths)[marked]] = True
-    return found
+    return Sequences("values", flat, lengths, rows)
 
 
 def _ranges(numbers: np.ndarray) -> tuple[tuple[int, int], ...]:
@@ -335,7 +194,7 @@ class Alphabet:
         if not self.seen or found.kind == "values":
             return ""
         unseen = ~self._saw(found.flat)
-        if not (rows := _owners(unseen, found.lengths)).any():
+        if not (rows := found.owners(unseen)).any():
             return ""
         row = int(rows.argmax())
         end = int(found.lengths[: row + 1].sum())

@@ -22,15 +22,8 @@ from .predictor import Output
 from .scores import Score, resamples
 from .simple import Answering, Answers, AveragePredictor, Candidate, Options, SimplePredictor, average_answers
 
-METRICS: dict[Output, str] = {
-    "softmax": "accuracy",
-    "number": "R2",
-    "sigmoid": "micro F1",
-    "softmax per position": "accuracy",
-}
-"""Kind of output -> metric of the leaderboard."""
-UNDEFINED: dict[Output, float] = {"number": -np.inf, "sigmoid": 1.0}
-"""Kind of output -> metric where nothing can be counted; else 0."""
+UNDEFINED: dict[Output, float] = {"reals": -np.inf, "sets": 1.0}
+"""What is predicted -> metric where nothing can be counted; else 0."""
 SMALLEST = 1e-6
 """Least probability in the log loss: one example is not to decide alone."""
 DRAWS = 200
@@ -47,13 +40,13 @@ T = TypeVar("T")
 def answers(model: Answering, examples: SequenceDataset) -> Answers:
     """Return true values and outputs on labelled examples: of positions (n, L) and (n, L, K), padded."""
     targets = examples.targets.numpy()
-    if model.output == "softmax per position":
+    if model.output == "positions":
         padded = np.zeros((*targets.shape, model.form.target.outputs), dtype=np.float32)
         for row, of_sequence in enumerate(model.position_probabilities(examples)):
             padded[row, : len(of_sequence)] = of_sequence
         return targets, padded
     outputs = model.probabilities(examples)
-    return (targets.astype(np.float64), outputs[:, 0]) if model.output == "number" else (targets, outputs)
+    return (targets.astype(np.float64), outputs[:, 0]) if model.output == "reals" else (targets, outputs)
 
 
 def score(output: Output, found: Answers) -> float:
@@ -89,10 +82,10 @@ def _tally(output: Output, found: Answers, unit: np.ndarray | None = None) -> np
     """
     y_true, outputs = found
     nothing = np.zeros(len(y_true))
-    if output == "number":
+    if output == "reals":
         spread = np.full(len(y_true), y_true.var())
         columns = [spread - (y_true - outputs) ** 2, spread, nothing, nothing]
-    elif output == "sigmoid":
+    elif output == "sets":
         positive, predicted = y_true > 0, outputs > 0.5
         likely = np.log(np.where(positive, outputs, 1 - outputs).clip(SMALLEST))
         hits = (predicted & positive).sum(1)
@@ -184,7 +177,7 @@ def sureness(output: Output, found: Answers) -> float:
 
 
 def _sureness(output: Output, found: tuple[float, float]) -> float:
-    return found[0] if output == "number" else found[1]
+    return found[0] if output == "reals" else found[1]
 
 
 @cache
@@ -290,7 +283,7 @@ def judge(
     """Choose among a network, simple methods and averages; see ``chosen``, ``kept_score`` and ``rows``.
 
     Args:
-        network: None: it is no candidate.
+        network: None: it is not a candidate.
     """
     order = ranked([*([network] if network else []), *simple, *averages(network, simple)])
     kept = chosen(order, groups)
@@ -340,7 +333,7 @@ def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score
     variance = units / (units - 1) * float(residuals @ residuals) / total**2
     inflated = OF_FOLDS if folds > 1 else 1.0
     width = float(stats.t.ppf(0.975, units - 1)) * inflated**0.5
-    if output == "number":
+    if output == "reals":
         factor = np.exp(width * variance**0.5 / max(1 - own, SMALLEST))
         return Score(value, 1 - (1 - value) * factor, 1 - (1 - value) / factor)
     n = own * (1 - own) / variance if variance > 0 else units
@@ -357,8 +350,8 @@ def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: i
         output = each.model.output
         tally = _tally(output, each.answers, _units(groups))
         of_metric = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
-        row = {"name": each.name, "metric": METRICS[output], "score": of_metric.value}
-        row |= {"low": of_metric.low, "high": of_metric.high}
+        row: Json = {"name": each.name, "metric": each.model.form.target.metric.replace("r2", "R2")}
+        row |= {"score": of_metric.value, "low": of_metric.low, "high": of_metric.high}
         found.append(row | {"seconds": round(each.seconds, 1), "parameters": each.parameters})
     return found
 

@@ -18,13 +18,14 @@ from sklearn.metrics import confusion_matrix, r2_score
 from ..config import from_dict
 from ..data.dataset import SequenceDataset
 from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
+from ..data.sequences import Sequences
 from ..data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target
 from ..errors import DataError, SpecError, StoreError, nearest
 from ..objectives.base import Objective
 from ..objectives.classify import Classify
 from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
-from ..report.results import read_record
+from ..report.results import read_plan
 from ..runner.run_dir import RESULT, WEIGHTS, RunDir
 from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task, load_task
@@ -33,7 +34,6 @@ from ..training.recipe import Recipe, Stage
 from . import persistence
 from .base import SequenceEstimator
 from .in_memory import labelled_only, offsets_of, refuse_missing, refuse_unlabelled
-from .inputs import Sequences
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (
     Reliability,
@@ -70,8 +70,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class (n,) of every sequence."""
@@ -161,8 +160,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, K) of every class on its own, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return indicators (n, K): 1 where the probability is above 0.5, else 0."""
@@ -251,8 +249,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Return class probabilities (length, K) of every sequence, in the order of ``classes_``."""
-        data = self._to_dataset(X)
-        return self._outputs(data)
+        return self._outputs(self._to_dataset(X))
 
     def predict(self, X: Any) -> list[np.ndarray]:
         """Return the most probable class of every position (length,), for every sequence."""
@@ -406,8 +403,8 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     """Return the path of the folder of the last stage of a cell, relative to the runs folder."""
     name, row, column, seed = cell
     cells = {
-        f"{task.label}: {found.row}/{found.column}, seed {found.seed}": found
-        for task in read_record(experiment).tasks
+        f"{task.name}: {found.row}/{found.column}, seed {found.seed}": found
+        for task in read_plan(experiment).tasks
         for found in task.cells
     }
     matches = {
@@ -421,4 +418,4 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     if not matches:
         wanted = f"{name}: " * bool(name) + f"{row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {wanted}{nearest(wanted, cells)}")
-    return next(iter(matches.values())).stages[-1]
+    return next(iter(matches.values())).folders[-1]

@@ -27,7 +27,7 @@ class Outcome:
         seconds: that training took.
         trials: settings that were tried.
         options: the answers of all of them; None: there was no choice.
-        problem: why the network is no candidate; empty if it is one.
+        problem: why the network is not a candidate; empty if it is one.
         trained: whether the networks have been trained at all.
     """
 
@@ -63,7 +63,7 @@ def choose(
 
     Args:
         network: None if it has no answers on validation.
-        problem: why the network is no candidate; it is kept for want of another if its answers are finite.
+        problem: why the network is not a candidate; it is kept for want of another if its answers are finite.
         groups: (n,) groups of the validation examples.
         folds: number of folds of which they are.
 

@@ -56,6 +56,15 @@ SIMPLE = "simple.safetensors"
 AGAIN = "take the model again from its run (selfpretrain model take), or from a copy"
 ELSEWHERE = ("runs", "device", "random_state", "verbose")
 """Settings that are not saved, because they depend on the machine or the run."""
+PLAIN: dict[str, tuple[str, Any]] = {
+    "trained": ("trained_", bool),
+    "data": ("data_facts_", dict),
+    "reading": ("reading_", dict | None),
+    "kept": ("kept_", str),
+    "leaderboard": ("leaderboard_", list),
+    "trials": ("trials_", list),
+}
+"""Key of ``model.json`` -> attribute that is saved as it is, and its type."""
 LEFT = 3600.0
 """Age in seconds at which a temporary file in the folder of a model is one that a killed process left."""
 
@@ -106,7 +115,7 @@ def _save_tensors(place: RunDir, name: str, tensors: Mapping[str, torch.Tensor])
 def _file(name: str, digest: str) -> str:
     """Return the name of the file of weights with some digest, e.g. "weights-1a2b3c4d5e6f.safetensors"."""
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ValueError(f"{digest!r} is no digest")
+        raise ValueError(f"{digest!r} is not a digest")
     stem, _, kind = name.partition(".")
     return f"{stem}-{digest[:12]}.{kind}"
 
@@ -116,10 +125,7 @@ def _remove_older(place: RunDir, content: Json) -> None:
     digests = {WEIGHTS: content["weights"], SIMPLE: content.get("simple", {}).get("weights", "")}
     used = {_file(name, digest) for name, digest in digests.items() if digest}
     for path in place.path.glob("*.safetensors"):
-        if (
-            re.fullmatch(r"(weights|simple)(-[0-9a-f]{12})?\.safetensors", path.name)
-            and path.name not in used
-        ):
+        if re.fullmatch(r"(weights|simple)-[0-9a-f]{12}\.safetensors", path.name) and path.name not in used:
             place.drop(path.name)
     if "reliability" not in content["scores"]:
         place.drop("reliability.svg")
@@ -128,10 +134,8 @@ def _remove_older(place: RunDir, content: Json) -> None:
 
 
 def _load_tensors(folder: str | Path, name: str, digest: str) -> dict[str, torch.Tensor]:
-    """Return the tensors that a model has in a file; models of earlier versions have one without a digest."""
-    place = RunDir(Path(folder))
-    named = _file(name, digest)
-    return place.load(named if place.has(named) or not place.has(name) else name, digest, AGAIN)[0]
+    """Return the tensors that a model has in a file."""
+    return RunDir(Path(folder)).load(_file(name, digest), digest, AGAIN)[0]
 
 
 def make_folder(folder: str | Path) -> Path:
@@ -151,7 +155,7 @@ def _content(estimator: TaskFitting) -> Json:
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
     if weights and not isinstance(weights, str):
-        settings["class_weight"] = None  # its labels may be no keys of JSON; the objective holds the numbers
+        settings["class_weight"] = None  # its labels may not be keys of JSON; the objective holds the numbers
     return {
         "format": FORMAT,
         "kind": type(estimator).__name__,
@@ -160,23 +164,17 @@ def _content(estimator: TaskFitting) -> Json:
         "objective": to_dict(predictor.objective),
         "form": FORM.dump_python(predictor.form, mode="json"),
         "temperature": predictor.temperature,
-        "trained": estimator.trained_,
         "classes": [_plain(label) for label in getattr(estimator, "classes_", [])],
         "features": getattr(estimator, "n_features_in_", None),
         "recipes": [to_dict(recipe) for recipe in estimator.recipes_],
         "scores": {"val": estimator.validation_scores_} | estimator.scores_,
-        "data": estimator.data_facts_,
-        "reading": estimator.reading_,
         "alphabet": None if estimator.alphabet_ is None else asdict(estimator.alphabet_),
         "offsets": asdict(estimator.offsets_),
         "channels": estimator.channels_ and [_name(name) for name in estimator.channels_],
         "feature_names": [_name(name) for name in getattr(estimator, "feature_names_in_", ())],
-        "kept": estimator.kept_,
         "kept_score": None if estimator.kept_score_ is None else asdict(estimator.kept_score_),
-        "leaderboard": estimator.leaderboard_,
-        "trials": estimator.trials_,
         "versions": {"selfpretrain": __version__, "torch": torch.__version__, "numpy": np.__version__},
-    }
+    } | {key: getattr(estimator, name) for key, (name, _) in PLAIN.items()}
 
 
 def _read(folder: str | Path) -> Json:
@@ -231,35 +229,31 @@ def load(
                 demand_trust(value, trust)
         estimator = kinds[kind](**settings, device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
-        estimator.trained_ = bool(content.get("trained", True))
+        for key, (name, type_) in PLAIN.items():
+            if not isinstance(content[key], type_):
+                raise TypeError(key)
+            setattr(estimator, name, content[key])
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
         estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
-        estimator.alphabet_ = Alphabet.load(content.get("alphabet"), estimator.predictor_.form.signal)
-        estimator.offsets_ = Offsets.load(content.get("offsets"))
-        names = content.get("channels")
+        estimator.alphabet_ = Alphabet.load(content["alphabet"], estimator.predictor_.form.signal)
+        estimator.offsets_ = Offsets.load(content["offsets"])
+        names = content["channels"]
         estimator.channels_ = names and [_label(name) for name in names]
         signal = estimator.predictor_.form.signal
         channels = signal.channels if isinstance(signal, Values) else 0
         if any(each and len(each) != channels for each in (estimator.offsets_.values, names)):
             raise ValueError(f"offsets or names for other channels than the {channels} of the network")
-        estimator.kept_ = str(content.get("kept", ""))
-        found = content.get("kept_score")
+        found = content["kept_score"]
         estimator.kept_score_ = None if found is None else Score(**found)
-        estimator.leaderboard_ = list(content.get("leaderboard", []))
-        estimator.trials_ = list(content.get("trials", []))
         if content["classes"]:
             classes = _classes(content["classes"], estimator.predictor_.form.target)
             estimator.__dict__["classes_"] = classes
-        if not isinstance(content["reading"], dict | None):
-            raise TypeError("reading")
-        estimator.reading_ = content["reading"]
         estimator.scores_ = dict(content["scores"])
         estimator.validation_scores_ = content["scores"]["val"]
-        estimator.data_facts_ = dict(content["data"])
         estimator.recipes_ = [from_dict(recipe, trust) for recipe in content["recipes"]]
-        if content.get("features") is not None:
+        if content["features"] is not None:
             estimator.__dict__["n_features_in_"] = int(content["features"])
-        if content.get("feature_names"):
+        if content["feature_names"]:
             estimator.__dict__["feature_names_in_"] = np.array(content["feature_names"], dtype=object)
     estimator.predictor_.to(Workspace.of(Path(folder), device, "1").device)
     return estimator

@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 from torch import Tensor
 
 from ..data.dataset import Batch, SequenceDataset
-from ..data.spec import SequenceSpec
+from ..data.spec import SequenceSpec, TargetName
 from ..objectives.base import Objective
 from ..objectives.common.heads import pool_features
 from ..training.evaluate import POSITIONS
@@ -18,15 +18,8 @@ from ..training.model import Model, Network
 
 MAX_ROWS = 512
 """Largest inference batch, in sequences."""
-Output = Literal["embedding", "number", "softmax", "sigmoid", "softmax per position"]
-"""Kind of output: "softmax" over K classes, "sigmoid" of each of K classes."""
-OUTPUTS: dict[str, Output] = {
-    "classes": "softmax",
-    "reals": "number",
-    "sets": "sigmoid",
-    "positions": "softmax per position",
-}
-"""Kind of target -> kind of output."""
+Output = TargetName | Literal["embedding"]
+"""What is predicted: a kind of target or, after pretraining alone, embeddings."""
 ESTIMATORS = {
     "classes": "SequenceClassifier",
     "reals": "SequenceRegressor",
@@ -58,8 +51,8 @@ class Predictor:
 
     @property
     def output(self) -> Output:
-        """Kind of output; "embedding" after pretraining alone."""
-        return OUTPUTS[self.form.target.kind] if self.objective.labelled else "embedding"
+        """What is predicted."""
+        return self.form.target.kind if self.objective.labelled else "embedding"
 
     @property
     def device(self) -> torch.device:
@@ -83,10 +76,10 @@ class Predictor:
 
     def average(self, logits: np.ndarray) -> np.ndarray:
         """Average the members' logits (members, n, K) as probabilities (n, K), or numbers as they are."""
-        if self.output == "number":
+        if self.output == "reals":
             return logits.mean(0)
         scaled = logits / self.temperature
-        probabilities = expit(scaled) if self.output == "sigmoid" else softmax(scaled, axis=-1)
+        probabilities = expit(scaled) if self.output == "sets" else softmax(scaled, axis=-1)
         return probabilities.mean(0)
 
     def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:

@@ -24,7 +24,6 @@ from ..data.store import StoredDataset
 from ..errors import Interrupted
 from ..objectives.common.heads import Pooling
 from ..objectives.regress import Rescaled
-from ..studies.recipes.budgets import MANY
 from ..system.events import format_duration
 from ..system.files import Json
 from ..system.progress import write_line
@@ -32,11 +31,12 @@ from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
+from .budgets import MANY
 from .in_memory import FEW, clusters_of, labelled_only
 from .leaderboard import answers, score, sureness
 from .outcome import Outcome
-from .predictor import OUTPUTS, Output, Predictor
-from .settings import GRACE, EstimatorSettings, least_seconds, stage_seconds, too_short
+from .predictor import Output, Predictor
+from .settings import GRACE, USED, EstimatorSettings, least_seconds, stage_seconds, too_short
 from .simple import Answers, Options, average_answers, finite
 from .training import Trainings, steps_of
 
@@ -51,8 +51,6 @@ PRETRAINING = 0.6
 """Most of a time limit that pretraining takes, after which it ends."""
 FINETUNING = 0.1
 """Share of a time limit after which each finetuning ends."""
-USED = 0.8
-"""Share of a time limit that is planned."""
 
 
 @dataclass(eq=False)
@@ -342,7 +340,7 @@ class Search:
 
     @property
     def _output(self) -> Output:
-        return OUTPUTS[self.task.form.target.kind]
+        return self.task.form.target.kind
 
     def _seconds_left(self) -> float:
         return max(1.0, self.deadline - time.monotonic())

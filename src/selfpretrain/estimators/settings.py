@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from ..config import Count
+from ..data.importing import Kind
 from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
@@ -23,7 +24,6 @@ from ..objectives.masked import Masked
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
-from ..studies.recipes.budgets import data_arms
 from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..system.events import format_duration
 from ..tasks.base import Task
@@ -31,8 +31,8 @@ from ..training import cost
 from ..training.model import Model
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
+from .budgets import data_arms
 from .in_memory import InMemoryTask
-from .inputs import Kind
 from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512

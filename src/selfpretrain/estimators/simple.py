@@ -29,7 +29,7 @@ from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
 from ..tasks.simple.models import BoostedTrees, LinearModel
 from ..tasks.simple.symbols import SymbolFeatures, Windows
-from .predictor import OUTPUTS, Output, Predictor
+from .predictor import Output, Predictor
 
 MAX_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
@@ -66,8 +66,8 @@ class SimplePredictor:
 
     @property
     def output(self) -> Output:
-        """Kind of output."""
-        return OUTPUTS[self.form.target.kind]
+        """What is predicted."""
+        return self.form.target.kind
 
     @property
     def parameters(self) -> int:
@@ -77,9 +77,9 @@ class SimplePredictor:
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
         scores = self.model.scores(self.features.transform(data))
-        if self.output == "number":
+        if self.output == "reals":
             return scores
-        return np.asarray(expit(scores) if self.output == "sigmoid" else softmax(scores, axis=1))
+        return np.asarray(expit(scores) if self.output == "sets" else softmax(scores, axis=1))
 
     def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the probabilities (L, K) at the positions of every sequence."""
@@ -284,7 +284,7 @@ class AveragePredictor:
 
     @property
     def output(self) -> Output:
-        """Kind of output."""
+        """What is predicted."""
         return self.members[0].output
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ..data.dataloader import BatchSampler
-from ..errors import StageFailed
-from ..runner.experiment_dir import InFolders
+from ..errors import DoesNotFit, StageFailed
+from ..runner.experiment import Finished
 from ..runner.run import run_recipes
 from ..runner.stage import ONE_THREAD_BELOW
 from ..runner.workspace import Workspace
@@ -120,7 +120,7 @@ class Trainings:
         return stage, network, data
 
     def _may_halve(self, error: StageFailed) -> bool:
-        return self.halves and isinstance(error.__cause__, MEMORY_ERRORS)
+        return self.halves and (isinstance(error, DoesNotFit) or isinstance(error.__cause__, MEMORY_ERRORS))
 
 
 class StoredTrainings(Trainings):
@@ -143,11 +143,11 @@ class StoredTrainings(Trainings):
 
     def network(self, recipe: Recipe) -> Network:
         """Return the network of a finished recipe."""
-        return InFolders(self.workspace).network(recipe).to(self.workspace.device)
+        return Finished(self.workspace).network(recipe).to(self.workspace.device)
 
     def scores(self, recipe: Recipe) -> dict[str, float]:
         """Return the validation scores of a finished recipe."""
-        scores: dict[str, float] = InFolders(self.workspace).result(recipe)["scores"]["val"]
+        scores: dict[str, float] = Finished(self.workspace).result(recipe)["scores"]["val"]
         return scores
 
 

@@ -2,8 +2,9 @@
 
 import abc
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from ..registry import name_of
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
 State = tuple[Tensor, ...]
 """State of a recurrence: tensors with B rows, of constant size."""
+Layers = Sequence[Any]
+"""Layers of several blocks of a network: all of one class, with the same settings."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,19 @@ class Mixer(abc.ABC):
         return None
 
 
+class KernelLayer(nn.Module, abc.ABC):
+    """A layer around a kernel made of its weights alone, which its ``forward`` takes as a third argument.
+
+    A network on a GPU computes those of all blocks at once (``Network.joint_kernels``), with as many launches
+    as for one. Without the argument, the layer computes its own.
+    """
+
+    @staticmethod
+    @abc.abstractmethod
+    def kernels(layers: Layers, length: int) -> Sequence[Tensor]:
+        """Return the kernels of each layer, for lags below ``length``."""
+
+
 def refuse_causal(mixer: Mixer, context: LayerContext) -> None:
     """Check that a mixer supports a causal network, if the context is causal.
 
@@ -98,7 +114,7 @@ def recompute_layers(network: nn.Module, on: bool) -> bool:
     Returns:
         Whether there are such layers.
     """
-    layers = [
+    layers: list[Any] = [
         layer for layer in network.modules() if getattr(layer, "gradient_checkpointing", None) is not None
     ]
     for layer in layers:

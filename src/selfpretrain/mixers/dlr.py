@@ -10,12 +10,12 @@ import math
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, Positive, spec
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, joined, log_uniform
 from .ops.modes import shared_kernel
 
 
@@ -47,12 +47,14 @@ class DLRLayer(Convolution):
         self.frequency = nn.Parameter(even if settings.init == "structured" else torch.randn(N))  # Im rate
         self.W = nn.Parameter(torch.randn(self.directions, context.width, N, 2) / N)
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        return shared_kernel(torch.view_as_complex(self.W), self._rate(), length)
-
-    def _rate(self) -> Complex[Tensor, "N"]:
-        return torch.complex(-self.root_decay.double().square(), self.frequency.double())
+        root_decay, frequency = (joined(layers, x) for x in ("root_decay", "frequency"))
+        rate = torch.complex(-root_decay.double().square(), frequency.double())
+        W = torch.view_as_complex(joined(layers, "W").unflatten(0, (len(layers), -1)))  # (n, c, H, N)
+        K = shared_kernel(W.flatten(1, 2), rate.unflatten(0, (len(layers), -1)), length)
+        return K.unflatten(1, W.shape[1:3])
 
 
 mixer = DLR

@@ -14,12 +14,12 @@ import math
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, Positive, spec
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
 from .ops.state_matrices import zoh_modes
 
@@ -60,20 +60,18 @@ class DSSLayer(Convolution):
         self.frequency = nn.Parameter(frequency)  # Im A
         self.W = nn.Parameter(torch.randn(self.directions, H, N, 2))
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        rate, scale = self._discretize()
-        W = torch.view_as_complex(self.W)
-        return modal_kernel(W * scale.to(W), rate, length)
-
-    def _discretize(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
-        A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
-        dt = self.log_dt.double().exp()
-        rate, B_bar = (torch.view_as_complex(x) for x in zoh_modes(A.expand(len(dt), -1, -1), dt))
-        if self.softmax_over is None:
-            return rate, B_bar
-        # A geometric sum: dividing by (1 - exp(T rate)) / (1 - exp(rate)), and B_bar is (exp(rate) - 1) / A.
-        return rate, B_bar / torch.expm1(self.softmax_over * rate)
+        log_decay, frequency, log_dt = (joined(layers, x) for x in ("log_decay", "frequency", "log_dt"))
+        A = torch.stack([-log_decay.double().exp(), frequency.double()], dim=-1)
+        A = A.unflatten(0, (len(layers), 1, -1)).expand(-1, len(log_dt) // len(layers), -1, -1).flatten(0, 1)
+        rate, scale = map(torch.view_as_complex, zoh_modes(A, log_dt.double().exp()))
+        if T := layers[0].softmax_over:
+            # A geometric sum: over (1 - exp(T rate)) / (1 - exp(rate)), and scale is (exp(rate) - 1) / A.
+            scale = scale / torch.expm1(T * rate)
+        W = torch.view_as_complex(joined(layers, "W", 1))
+        return by_layer(modal_kernel(W * scale.to(W), rate, length), layers)
 
 
 mixer = DSS

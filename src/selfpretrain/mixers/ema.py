@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, spec
-from .base import LayerContext, Mixer
+from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, MovingAverages
 
 
@@ -37,9 +37,10 @@ class EMALayer(Convolution):
         super().__init__(context)
         self.averages = MovingAverages(self.directions, context.width, settings.states)
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        return self.averages.kernel(length)
+        return MovingAverages.kernels([layer.averages for layer in layers], length)
 
 
 mixer = EMA

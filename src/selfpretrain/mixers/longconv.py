@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import spec
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, joined
 
 
 @spec
@@ -41,9 +41,11 @@ class LongConvLayer(Convolution):
         taps = torch.randn(self.directions, H, T) * torch.exp(-torch.arange(T) / memory)
         self.taps = nn.Parameter(F.normalize(taps, dim=-1))
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return the taps; lags beyond the training length are zero."""
-        return F.pad(self.taps, (0, length - self.taps.shape[-1]))  # a negative number truncates
+        taps = joined(layers, "taps").unflatten(0, (len(layers), -1))
+        return F.pad(taps, (0, length - taps.shape[-1]))  # a negative number truncates
 
 
 mixer = LongConv

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, Positive, spec
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops._exact import chain_dtype
 from .ops.powers import powers_kernel
 from .ops.state_matrices import bilinear_dense, legs_matrix
@@ -59,13 +59,15 @@ class LSSLLayer(Convolution):
         self.B = nn.Parameter(B.float())
         self.C = nn.Parameter(torch.randn(self.directions, H, N))
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        change, B, C = (x.to(chain_dtype(self.C)) for x in (*self._discretize(), self.C))
-        return powers_kernel(change, B[:, None], C, length).to(self.C.dtype)
-
-    def _discretize(self) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
-        return bilinear_dense(self.A.double(), self.B.double(), self.log_dt.double().exp())
+        A, B, log_dt = (
+            joined(layers, x).double().unflatten(0, (len(layers), -1)) for x in ("A", "B", "log_dt")
+        )
+        C = joined(layers, "C", 1)
+        change, B, rows = (x.to(chain_dtype(C)) for x in (*bilinear_dense(A, B, log_dt.exp()), C))
+        return by_layer(powers_kernel(change, B[:, None], rows, length).to(C.dtype), layers)
 
 
 mixer = LSSL

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from ..config import Count, Positive, Rate, added, spec
 from ..errors import SpecError
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops._exact import chain_dtype
 from .ops.modes import as_real
 from .ops.powers import dplr_kernel
@@ -79,17 +79,25 @@ class S4Layer(Convolution):
         self.B = nn.Parameter(B)
         self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        system, C = self._discretize()
-        return dplr_kernel(system, C.to(chain_dtype(self.C)), length).to(self.C.dtype)
+        C = joined(layers, "C", 1)
+        rows = as_real(2 * torch.view_as_complex(C).conj().resolve_conj())
+        K = dplr_kernel(S4Layer._discretize(layers), rows.to(chain_dtype(C)), length)
+        return by_layer(K.to(C.dtype), layers)
 
-    def _discretize(self) -> tuple[Dplr, Float[Tensor, "c H M"]]:
-        H = len(self.log_dt)
-        w = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
-        w, P, B = (x.double().repeat(H // len(x), 1, 1) for x in (w, self.P, self.B))
-        system = bilinear_dplr(w, P, B, self.log_dt.double().exp())
-        return system, as_real(2 * torch.view_as_complex(self.C).conj().resolve_conj())
+    @staticmethod
+    def _discretize(layers: Layers) -> Dplr:
+        log_decay, frequency, P, B = (joined(layers, x) for x in ("log_decay", "frequency", "P", "B"))
+        log_dt = joined(layers, "log_dt")
+        w = torch.stack([-log_decay.double().exp(), frequency.double()], dim=-1)
+        times = len(log_dt) // len(w)  # channels in turn take the copies of their layer
+        w, P, B = (
+            x.double().unflatten(0, (len(layers), 1, -1)).expand(-1, times, -1, -1, -1).flatten(0, 2)
+            for x in (w, P, B)
+        )
+        return bilinear_dplr(w, P, B, log_dt.double().exp())
 
 
 def _initial_values(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:

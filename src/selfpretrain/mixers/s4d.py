@@ -11,13 +11,13 @@ import math
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from ..config import Positive, spec
-from .base import LayerContext, Mixer
-from .common.convolution import Convolution, log_uniform
+from .base import LayerContext, Layers, Mixer
+from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
 from .ops.state_matrices import bilinear_modes, legs, zoh_modes
 
@@ -61,16 +61,14 @@ class S4DLayer(Convolution):
             C = C * legs(settings.states)[2][:, :1].clamp(max=2).to(C)  # larger ones dominate the rest
         self.C = nn.Parameter(C)
 
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
+    @staticmethod
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        rate, B = self._discretize()
-        weight = 2 * torch.view_as_complex(self.C) * B.to(torch.view_as_complex(self.C))
-        return modal_kernel(weight, rate, length)
-
-    def _discretize(self) -> tuple[Complex[Tensor, "H N"], Complex[Tensor, "H N"]]:
-        A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
-        rate, B = self.rule(A, self.log_dt.double().exp())
-        return torch.view_as_complex(rate), torch.view_as_complex(B)
+        log_decay, frequency, log_dt = (joined(layers, x) for x in ("log_decay", "frequency", "log_dt"))
+        A = torch.stack([-log_decay.double().exp(), frequency.double()], dim=-1)
+        rate, B = map(torch.view_as_complex, layers[0].rule(A, log_dt.double().exp()))
+        C = torch.view_as_complex(joined(layers, "C", 1))
+        return by_layer(modal_kernel(2 * C * B.to(C), rate, length), layers)
 
 
 def _initial_values(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:

@@ -6,16 +6,17 @@ Source: Zuo et al. (2022), Efficient Long Sequence Modeling via State Space Augm
 What differs from it: every layer has both; in the paper all but the lowest have attention alone.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from ..config import Count, spec
 from ..registry import find
 from ..shapes import PaddingMask, Vectors
-from .base import LayerContext, Mixer
+from .base import KernelLayer, LayerContext, Layers, Mixer
 
 
 @spec
@@ -38,7 +39,7 @@ class Spade(Mixer):
         return SpadeLayer(context, self)
 
 
-class SpadeLayer(nn.Module):
+class SpadeLayer(KernelLayer):
     """The layer of ``Spade``."""
 
     def __init__(self, context: LayerContext, settings: Spade) -> None:
@@ -49,9 +50,14 @@ class SpadeLayer(nn.Module):
         self.norm_near = nn.LayerNorm(context.width)
         self.out = nn.Linear(2 * context.width, context.width)
 
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+    @staticmethod
+    def kernels(layers: Layers, length: int) -> Sequence[Tensor]:
+        """Return the kernels of the state space models."""
+        return layers[0].far.kernels([layer.far for layer in layers], length)
+
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None, kernel: Tensor | None = None) -> Vectors:
         """Mix the real positions of every sequence with both layers."""
-        far = self.norm_far(self.far(x, padding_mask))
+        far = self.norm_far(self.far(x, padding_mask, kernel))
         near = self.norm_near(self.near(x, padding_mask))
         return self.out(torch.cat([far, near], dim=-1))
 

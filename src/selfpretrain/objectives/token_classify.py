@@ -1,5 +1,8 @@
 """Segmentation: name the class of every position, as in tagging words, marking genes or finding events."""
 
+import math
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,11 +15,16 @@ from .base import Objective, ObjectiveBatch, class_weights, target_of
 from .common.heads import PerPosition, Pooling
 
 UNKNOWN = -1
+MAX_COUNTED = 10
+"""Maximum number of classes that are counted one by one, for Matthews' correlation."""
 
 
 @spec
 class TokenClassify(Objective):
-    """Cross-entropy over the classes at every labelled position; the score is accuracy."""
+    """Cross-entropy over the classes at every labelled position; the score is accuracy.
+
+    Of up to ten classes Matthews' correlation (MCC) is reported, too.
+    """
 
     labelled = True
     target_type = PositionClasses
@@ -53,17 +61,28 @@ class TokenClassify(Objective):
         return (losses * targets.batch.weights[targets.rows // targets.labels.shape[1]]).sum()
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Return the sums of labelled positions, losses and correct predictions."""
+        """Return the sums of labelled positions, losses, correct predictions, and of each of few classes."""
         labels = targets.selected_labels()
-        right = (self.predict(outputs) == labels).sum()
-        n_labelled = (labels != UNKNOWN).sum()
-        return {"positions": n_labelled, "loss": self.loss(outputs, targets, form), "right": right}
+        predicted = self.predict(outputs)
+        known = labels != UNKNOWN
+        sums = {"positions": known.sum(), "loss": self.loss(outputs, targets, form)}
+        sums["right"] = (predicted == labels).sum()
+        if outputs.shape[1] <= MAX_COUNTED:
+            for k in range(outputs.shape[1]):
+                sums[f"true {k}"] = (labels == k).sum()
+                sums[f"predicted {k}"] = ((predicted == k) & known).sum()
+        return sums
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Return accuracy over positions, in [0, 1], and mean loss."""
+        """Return accuracy over positions, in [0, 1], mean loss and, of few classes, MCC."""
         n = max(metric_sums["positions"], 1.0)
         accuracy = metric_sums["right"] / n
-        return {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
+        found = {"score": accuracy, "accuracy": accuracy, "loss": metric_sums["loss"] / n}
+        true, predicted = (
+            [value for name, value in metric_sums.items() if name.startswith(kind)]
+            for kind in ("true ", "predicted ")
+        )
+        return found | ({"MCC": matthews(true, predicted, metric_sums["right"])} if true else {})
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """Return (examples, 3): correct positions, labelled positions, and the latter again."""
@@ -75,6 +94,19 @@ class TokenClassify(Objective):
     def predict(self, outputs: Tensor) -> Tensor:
         """Return the most probable class at every real position."""
         return outputs.argmax(-1)
+
+
+def matthews(true: Sequence[float], predicted: Sequence[float], right: float) -> float:
+    """Return Matthews' correlation (n r - sum_k t_k p_k) / sqrt((n^2 - sum t_k^2) (n^2 - sum p_k^2)).
+
+    t_k and p_k are the numbers of true and predicted positions of class k, n their sum, and r the number of
+    correct predictions. It is 0 if only one class is there or predicted.
+    Source: Gorodkin (2004), Comparing two K-category assignments by a K-category correlation coefficient.
+    """
+    n = sum(true)
+    chance = sum(t * p for t, p in zip(true, predicted, strict=True))
+    spread = (n**2 - sum(t**2 for t in true)) * (n**2 - sum(p**2 for p in predicted))
+    return (n * right - chance) / math.sqrt(spread) if spread > 0 else 0.0
 
 
 objective = TokenClassify

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .integrity import CLOSE, Predictions
-from .manifest import Metric
 from .paper_numbers import PAPERS, PaperNumber
-from .results import ExperimentResults, TaskResults
-from .sequential import Looks
-from .stage_results import CellResult
+from .results import CellResult, ExperimentResults, Metric, TaskResults
+from .sequential import SequentialDesign
 from .statistics import (
     CONFIDENCE,
     NO_SPREAD,
@@ -49,7 +47,7 @@ class Standing(enum.Enum):
     BEHIND = "behind"  # below zero, may be inside the tie band
     WORSE = "worse"  # wholly below the tie band
     ONE_SEED = "one seed"  # no interval
-    EARLY = "before the first look"  # fewer seeds than a sequential design looks at
+    EARLY = "before the first interim analysis"  # fewer seeds than its number
     UNDEFINED = "no finite score"  # of a seed in one of the two
     NOTHING = "not measured"  # no pair has finished
 
@@ -70,16 +68,16 @@ class Difference:
     values: tuple[float, ...]  # one per seed
     estimate: Estimate | None  # None where no pair has finished
     standing: Standing
-    looks: Looks | None = None
+    design: SequentialDesign | None = None
     void: str = ""  # why an interval inside the tie band does not show that the two are equal
 
     @cached_property
     def p(self) -> float | None:
-        """P value of the sign-flip test, None below six seeds; after looks, the repeated p of the t-test."""
-        if self.looks is None:
+        """P value of the sign-flip test, None below six seeds; or the repeated p of a sequential design."""
+        if self.design is None:
             return sign_flip(self.values)
         p = t_test(self.values)
-        return None if p is None or len(self.values) < self.looks.first else self.looks.repeated_p(p)
+        return None if p is None or len(self.values) < self.design.first else self.design.repeated_p(p)
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class TaskAnalysis:
     @property
     def metric(self) -> Metric:
         """Metric of the task and how to print its scores."""
-        return self.task.record.metric
+        return self.task.metric
 
     @property
     def headline(self) -> tuple[Difference, ...]:
@@ -150,9 +148,9 @@ class TaskAnalysis:
     @property
     def best_baseline(self) -> tuple[str, float]:
         """The best simple baseline, chance included, and its score; ("", -inf) if there is none."""
-        record = self.task.record
-        chance = {} if record.task.chance is None else {"chance": record.task.chance}
-        return max((chance | record.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
+        level = self.task.card.chance
+        chance = {} if level is None else {"chance": level}
+        return max((chance | self.task.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
 
     @property
     def late(self) -> dict[str, tuple[int, int]]:
@@ -205,14 +203,14 @@ class Analysis:
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
 
     @property
-    def printed(self) -> list[PaperNumber]:
+    def reported(self) -> list[PaperNumber]:
         """The paper's numbers that are shown next to ours, without duplicates."""
-        return list(dict.fromkeys(cell.printed for cell in self.results.cells if cell.printed))
+        return list(dict.fromkeys(cell.reported for cell in self.results.cells if cell.reported))
 
     @property
     def paper_tables(self) -> list[str]:
         """The paper tables that these numbers come from."""
-        return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.printed))
+        return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.reported))
 
 
 def analyse(results: ExperimentResults) -> Analysis:
@@ -238,7 +236,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
     }
     gains = tuple(
         difference(task, (row, treatment), (row, control))
-        for treatment, control in task.record.contrasts
+        for treatment, control in task.contrasts
         for row in task.rows
     )
     treatment, control = task.headline
@@ -260,14 +258,14 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
     if not seeds:
         lost = task.undefined(*a) or task.undefined(*b)
-        return Difference(a, b, (), (), None, Standing.UNDEFINED if lost else Standing.NOTHING, task.looks)
+        return Difference(a, b, (), (), None, Standing.UNDEFINED if lost else Standing.NOTHING, task.design)
     ours = [ours_by_seed[seed] for seed in seeds]
     theirs = [theirs_by_seed[seed] for seed in seeds]
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
-    standing = judge(mean, task.record.metric.tie, task.looks)
+    standing = judge(mean, task.metric.tie, task.design)
     void = _void(task, ours, theirs, mean) if standing is Standing.EQUAL else ""
-    return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.looks, void)
+    return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.design, void)
 
 
 def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult], mean: Estimate) -> str:
@@ -279,30 +277,30 @@ def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellRe
         return "every seed gives the same difference"
     guess = guess_score(task, ours[0])
     highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
-    if guess is not None and highest <= guess + task.record.metric.tie:
+    if guess is not None and highest <= guess + task.metric.tie:
         return "neither arm is above chance"
     return ""
 
 
 def guess_score(task: TaskResults, tested: CellResult) -> float | None:
     """Return the best score of one answer to all test examples, or else of random ones; None if unknown."""
-    card = task.record.task
+    card = task.card
     if card.kind == "reals":
-        return 0.0 if task.record.metric.name == "r2" else None
+        return 0.0 if task.metric.name == "r2" else None
     kept = tested.scored.predictions
     if card.kind == "classes" and kept is not None:
         return float(np.unique(kept.target, return_counts=True)[1].max() / len(kept.target))
     return card.chance
 
 
-def looks_of(results: ExperimentResults) -> list[dict[str, Any]]:
+def interim_analyses(results: ExperimentResults) -> list[dict[str, Any]]:
     """Return after how many seeds every headline difference was decided, one dict per task and model."""
     return [
         {
             "task": task.label,
             "row": gain.a[0],
             "seeds": len(gain.seeds),
-            "looks": str(gain.looks),
+            "design": str(gain.design),
             "decided": gain.standing in DECIDED,
             "standing": gain.standing.value,
             "difference": gain.estimate.mean if gain.estimate else None,
@@ -325,17 +323,17 @@ def _mean_difference(found: Sequence[Difference], tie: float) -> Difference | No
     known = [half for half in halves if half is not None]
     # Test examples of different tasks are independent: errors of the mean add as squares.
     half = float(np.linalg.norm(known)) / len(found) if len(known) == len(found) else None
-    looks = found[0].looks
-    mean = estimate(values, half, looks.confidence if looks else CONFIDENCE)
-    standing = judge(mean, tie, looks)
+    design = found[0].design
+    mean = estimate(values, half, design.confidence if design else CONFIDENCE)
+    standing = judge(mean, tie, design)
     if standing is Standing.EQUAL and all(each.void for each in found):
         standing = Standing.UNCLEAR
-    return Difference(found[0].a, found[0].b, seeds, values, mean, standing, looks)
+    return Difference(found[0].a, found[0].b, seeds, values, mean, standing, design)
 
 
-def judge(difference: Estimate, tie: float, looks: Looks | None = None) -> Standing:
+def judge(difference: Estimate, tie: float, design: SequentialDesign | None = None) -> Standing:
     """Classify a difference by its combined interval; ``tie`` is half the width of the tie band."""
-    if looks and difference.n < looks.first:
+    if design and difference.n < design.first:
         return Standing.EARLY
     if difference.bounds is None:
         return Standing.ONE_SEED
@@ -349,16 +347,16 @@ def judge(difference: Estimate, tie: float, looks: Looks | None = None) -> Stand
     return Standing.AHEAD if low > 0 else Standing.BEHIND if high < 0 else Standing.UNCLEAR
 
 
-def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) -> int:
+def seeds_due(task: TaskResults, row: str, design: SequentialDesign, first_seed: int = 0) -> int:
     """Return the number of seeds that a row needs, as far as its results show.
 
-    It is that of the first look which decides the headline difference of the row, or has a seed without a
-    finite score; of the first look whose runs have not finished; or of the last look. The looks are repeated
+    It is that of the first interim analysis which decides the headline difference of the row, or has a seed
+    without a finite score; of the first one whose runs have not finished; or of the last. They are repeated
     in order over the first seeds alone, so that the number depends on nothing but the results, whenever and
     in which order they came.
 
     Args:
-        task: results with the cells of all seeds up to the last look.
+        task: results with the cells of all seeds up to the last interim analysis.
 
     Raises:
         StoreError: if two runs were tested on different examples.
@@ -366,15 +364,15 @@ def seeds_due(task: TaskResults, row: str, looks: Looks, first_seed: int = 0) ->
     treatment, control = task.headline
     compared = [cell for cell in task.cells if cell.row == row and cell.column in (treatment, control)]
     if {cell.column for cell in compared} != {treatment, control}:
-        return looks.first  # nothing to decide, e.g. a mixer without self-pretraining
-    for n in looks:
+        return design.first  # nothing to decide, e.g. a mixer without self-pretraining
+    for n in design:
         seen = [cell for cell in compared if cell.seed < first_seed + n]
         if not all(cell.tested for cell in seen):
             return n
         found = difference(replace(task, cells=tuple(seen)), (row, treatment), (row, control))
         if found.standing in FINAL:
             return n
-    return looks.last
+    return design.last
 
 
 def over_examples(
@@ -387,13 +385,13 @@ def over_examples(
     Raises:
         StoreError: if the runs were tested on different examples.
     """
-    kind = task.record.task.kind
+    kind = task.card.kind
     a = _answers(ours)
     b = _answers(theirs)
     if a is None or b is None:
         return None
     if not all(np.array_equal(a[0].target, other.target) for other in a[1:] + b):
-        both = " and ".join(cells[0].record.stages[-1] for cells in (ours, theirs))
+        both = " and ".join(cells[0].folders[-1] for cells in (ours, theirs))
         raise StoreError(
             f"{both} were tested on different examples and cannot be compared; delete result.json of the "
             f"older one, and run again"

@@ -90,7 +90,7 @@ def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _overlap(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    shared = {pair: n for pair, n in analysis.task.record.task.overlap.items() if n}
+    shared = {pair: n for pair, n in analysis.task.card.overlap.items() if n}
     if shared:
         found = format.listing([f"{pair} {n}" for pair, n in shared.items()])
         yield Caveat("Splits share equal sequences: ", found, ".")
@@ -155,7 +155,7 @@ def _late(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 def _few_seeds(analysis: TaskAnalysis) -> Iterator[Caveat]:
     most = max((len(found.seeds) for found in analysis.headline), default=0)
-    if analysis.task.looks:
+    if analysis.task.design:
         return  # as many as the verdict needed
     if most == 1:
         yield Caveat("One seed: no interval can be given. Add --seeds 3 or more.")

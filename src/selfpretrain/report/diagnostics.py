@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, TaskAnalysis, difference, score_of
 from .layout import Entry, ReportTable
-from .stage_results import CellResult
+from .results import CellResult
 from .statistics import Estimate, Ranks, estimate, rank, rank_correlation, ratio_bounds
 from .tables import BLANK, by_task, repeated
 
@@ -31,7 +31,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
     Empty if rows are one model at several settings: these do not compete. Not over seeds that were added
-    until a verdict was decided: the test counts one look only.
+    until a verdict was decided: the test counts one analysis only.
     """
     found: dict[str, Ranks | None] = {}
     if not analysis.tasks or not analysis.rows_compete:
@@ -43,7 +43,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
             rows = [row for row in first.rows if all((row, column) in each for each in means)]
             scores = np.array([[each[row, column].mean for row in rows] for each in means])
             found[f"{column}, over tasks"] = rank(rows, scores)
-    elif analysis.results.record.looks is None:
+    elif analysis.results.design is None:
         for task in (each.task for each in analysis.tasks):
             for column in task.headline:
                 cells = [task.at(row, column) for row in task.rows]
@@ -136,7 +136,7 @@ def gaps(analysis: Analysis) -> ReportTable:
 def further_arms(task: TaskAnalysis) -> list[str]:
     """Return the columns that are compared with both columns of the headline."""
     compared: dict[str, set[str]] = {}
-    for ours, theirs in task.task.record.contrasts:
+    for ours, theirs in task.task.contrasts:
         compared.setdefault(ours, set()).add(theirs)
     headline = set(task.task.headline)
     return [column for column in task.task.columns if compared.get(column, set()) >= headline]
@@ -181,7 +181,7 @@ def fits(analysis: Analysis) -> ReportTable:
     caption = (
         "Mean ± half-width of the 95 % t-interval over seeds. Training scores are of the first 2,000 "
         "training examples at most, with the weights that are scored on test. Gap: training minus test."
-    ) + repeated(analysis.results.record.looks)
+    ) + repeated(analysis.results.design)
     return by_task(analysis, ReportTable("fits", "Training and test", headings, tuple(rows), caption, 3))
 
 
@@ -206,7 +206,7 @@ def fit_contrasts(analysis: Analysis) -> ReportTable:
     title = "What a contrast does to fit and to generalisation"
     caption = (
         "Differences, paired by seed [95 % t-interval over seeds]; judged only where no interval holds zero."
-    ) + repeated(analysis.results.record.looks)
+    ) + repeated(analysis.results.design)
     return by_task(analysis, ReportTable("fit-contrasts", title, headings, tuple(rows), caption, 3))
 
 
@@ -234,7 +234,7 @@ def classes(analysis: Analysis) -> ReportTable:
     Empty for several tasks, for tasks without classes or with too many, and if no predictions were kept.
     """
     rows = []
-    alone = len(analysis.tasks) == 1 and analysis.results.tasks[0].record.task.kind == "classes"
+    alone = len(analysis.tasks) == 1 and analysis.results.tasks[0].card.kind == "classes"
     for row in analysis.results.tasks[0].rows if alone else ():
         (task,) = analysis.tasks
         means = {place: found.mean for place, found in task.means.items() if place[0] == row}

@@ -3,7 +3,7 @@
 import math
 import re
 
-from .manifest import Metric
+from .results import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"

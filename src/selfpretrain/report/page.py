@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import diagnostics, format, pictures, summary, tables
+from . import diagnostics, format, over_tasks, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -29,7 +29,7 @@ PROVES_NOTHING = (
 )
 UNREAD = "Nobody has written down yet what these numbers mean."
 EXPECTED = "Expected"
-"""Key of the record's ``about``: the result that was expected."""
+"""Key of an experiment's ``about``: the result that was expected."""
 POINTS = (
     "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a dot per seed."
 )
@@ -122,27 +122,27 @@ def brief(analysis: Analysis) -> Page:
 
 
 def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
-    record = analysis.results.record
-    cards = [task.record.task for task in analysis.results.tasks]
+    results = analysis.results
+    cards = [task.card for task in analysis.results.tasks]
     about = [f"Task: {card.name}. {card.about}" for card in cards] if len(cards) == 1 else []
-    scale = f"{record.scale} scale" if record.scale else ""
-    words = [analysis.results.state, scale, summary.seeds(analysis), f"selfpretrain {record.version}"]
+    scale = f"{results.scale} scale" if results.scale else ""
+    words = [results.state, scale, summary.seeds(analysis), f"selfpretrain {results.version}"]
     return Page(
-        name=f"{record.name}-{record.scale or cards[0].name}",
-        title=record.title,
-        lines=(*about, f"{record.name}: {'; '.join(filter(None, words))}"),
+        name=f"{results.name}-{results.scale or cards[0].name}",
+        title=results.title,
+        lines=(*about, f"{results.name}: {'; '.join(filter(None, words))}"),
         headline=summary.headline(analysis),
         outcomes=tuple(_outcomes(analysis)),
-        interpretation=record.interpretation or (UNREAD if EXPECTED in record.about else ""),
+        interpretation=results.interpretation or (UNREAD if EXPECTED in results.about else ""),
         arms=summary.arms(analysis),
         sections=tuple(section for section in sections if not section.empty),
-        origin=f"selfpretrain {record.version}, {record.name}, planned {record.created}",
+        origin=f"selfpretrain {results.version}, {results.name}, planned {results.created}",
     )
 
 
 def _outcomes(analysis: Analysis) -> list[str]:
     """Return the verdict, a sentence or two per task; at smoke scale, a line that it proves nothing."""
-    if analysis.results.record.scale == "smoke":
+    if analysis.results.scale == "smoke":
         return [PROVES_NOTHING]
     several = len(analysis.tasks) > 1
     if several and analysis.results.missing == len(analysis.results.cells):
@@ -167,11 +167,11 @@ def _scores(analysis: Analysis) -> Section:
     """Return the scores of every arm, and of simple methods without a network; of few rows, gains beside."""
     facts = []
     for task in analysis.tasks:
-        simple = {"chance": task.task.record.task.chance, **task.task.record.baselines}
+        simple = {"chance": task.task.card.chance, **task.task.baselines}
         found = [f"{name} {format.score(task.metric, x)}" for name, x in simple.items() if x is not None]
         label = f", {task.label}" if len(analysis.tasks) > 1 else ""
         facts += [(f"Without a network{label}", "; ".join(found))] if found else []
-    caption = LINES if analysis.results.record.figure == "lines" else POINTS
+    caption = LINES if analysis.results.figure == "lines" else POINTS
     if any(math.isfinite(task.best_baseline[1]) for task in analysis.tasks):
         caption += " Dotted: the best simple baseline."
     if pictures.papers_task(analysis):
@@ -181,13 +181,13 @@ def _scores(analysis: Analysis) -> Section:
         pairs = itertools.zip_longest(drawn, gains)
         drawn = tuple(picture for pair in pairs for picture in pair if picture)
         caption += f" {GAINS}" if gains else ""
-    caption += tables.repeated(analysis.results.record.looks)
+    caption += tables.repeated(analysis.results.design)
     return Section("Scores", "", (), tuple(facts), drawn, caption, (tables.scores(analysis),))
 
 
 def _gains(analysis: Analysis) -> Section:
     """Return what each arm gains over another, paired by seed, and how much of it further arms gain."""
-    made = (tables.gains(analysis), diagnostics.gaps(analysis))
+    made = (tables.gains(analysis), over_tasks.gains(analysis), diagnostics.gaps(analysis))
     if _few(analysis):
         return Section("Gains", tables=made)
     return Section("Gains", pictures=pictures.gains(analysis), caption=GAINS, tables=made, shown="folded")
@@ -224,17 +224,22 @@ def _missing(task: TaskResults) -> Iterator[str]:
 
 def _order(analysis: Analysis) -> Section:
     """Return the average ranks of the models, and whether one arm's order predicts another's."""
-    made = (diagnostics.ranks(diagnostics.rankings(analysis)), diagnostics.order(analysis))
+    made = (
+        diagnostics.ranks(diagnostics.rankings(analysis)),
+        diagnostics.order(analysis),
+        over_tasks.order(analysis),
+        over_tasks.models(analysis),
+    )
     drawn = pictures.ranks(analysis)
     return Section("Order of the models", pictures=drawn, caption=RANKS, tables=made, shown="folded")
 
 
 def _paper(analysis: Analysis) -> Section:
     """Return the question, what was expected, how we differ from the paper, and remarks on its numbers."""
-    about = analysis.results.record.about.items()
+    about = analysis.results.about.items()
     prose = "\n\n".join(f"*{markdown.escaped(title)}.* {text}" for title, text in about)
-    remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.printed if p.remark]
-    title = "Beside the paper" if analysis.printed else "The question"
+    remarks = [f"{p.table}, {p.row}, {p.column}: {p.remark}." for p in analysis.reported if p.remark]
+    title = "Beside the paper" if analysis.reported else "The question"
     return Section(title, prose, tuple(dict.fromkeys(remarks)))
 
 
@@ -259,10 +264,10 @@ def _errors(analysis: Analysis) -> Section:
 
 def _repeat(analysis: Analysis) -> Section:
     """Return the commands, the notes on training, and where data, weights and numbers came from."""
-    commands = analysis.results.record.command.splitlines()
+    commands = analysis.results.command.splitlines()
     notes: dict[str, list[str]] = {}  # a note that does not apply to all tasks names its own
     for task in analysis.tasks:
-        for note in task.task.record.notes:
+        for note in task.task.notes:
             notes.setdefault(note, []).append(task.label)
     points = (
         note if len(labels) == len(analysis.tasks) else f"{format.listing(labels)}: {note}"
@@ -271,7 +276,7 @@ def _repeat(analysis: Analysis) -> Section:
     prose = "\n".join(f"    {format.plain(command)}" for command in commands if command)
     facts = [("selection", SELECTION)]
     for task in analysis.tasks:
-        card = task.task.record.task
+        card = task.task.card
         label = f"{task.label}: " if len(analysis.tasks) > 1 else ""
         sizes = f"{card.train} train ({card.labelled} labelled), {card.val} validation, {card.test} test"
         overlap = ", ".join(f"{pair} {n}" for pair, n in card.overlap.items()) or "not counted"

@@ -71,10 +71,12 @@ def look_up(paper: str, place: Where) -> PaperNumber:
     Raises:
         UnknownName: if the paper, its table, row or column does not exist; the message suggests the nearest.
     """
+    if found := reported(paper).get(place):
+        return found
     known = list(reported(paper))
     for i, kind in enumerate(("table", "row", "column")):
         names = dict.fromkeys(each[i] for each in known if each[:i] == place[:i])
         if place[i] not in names:
             where = ", ".join([PAPERS[paper], *place[:i]])
             raise UnknownName(f"{where}: there is no {kind} {place[i]!r}{nearest(place[i], names)}")
-    return reported(paper)[place]
+    raise AssertionError("a place whose parts are all known is found")

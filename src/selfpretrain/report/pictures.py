@@ -14,7 +14,7 @@ MAX_ROWS = 4
 
 def scores(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the scores per task; of a line plot, per group of rows ``GROUP · PLACE``."""
-    grouped = analysis.results.record.figure == "lines"
+    grouped = analysis.results.figure == "lines"
     draw = charts.lines if grouped else charts.points
     paper = papers_task(analysis)
     found = [panel for task in analysis.tasks for panel in charts.panels(task, grouped, paper) if panel.lines]
@@ -52,14 +52,14 @@ def curves(analysis: Analysis) -> tuple[Picture, ...]:
 
 def measures(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture per measure of a study that has data."""
-    found = [measure for measure in analysis.results.record.measures if measure.series]
+    found = [measure for measure in analysis.results.measures if measure.series]
     drawn = [(f"{m.title}: {m.y} against {m.x}", partial(charts.curves, m)) for m in found]
     return _numbered("measure", drawn)
 
 
 def papers_task(analysis: Analysis) -> bool:
     """Return whether the paper's numbers may share our axes: only at paper scale are the data the same."""
-    return analysis.results.record.scale == "paper" and bool(analysis.printed)
+    return analysis.results.scale == "paper" and bool(analysis.reported)
 
 
 def _numbered(name: str, drawn: Iterable[tuple[str, Callable[[], str]]]) -> tuple[Picture, ...]:

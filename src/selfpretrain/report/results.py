@@ -1,55 +1,167 @@
-"""Read the results of an experiment: its plan (``study.json``) and the results of its finished stages.
+"""The results of an experiment: its cells, each with its place in the table and the results of its stages.
 
-No statistics are computed here. A cell whose stages have not all finished is kept, without a score.
+The runner writes the plan of an experiment to ``study.json`` before training starts. ``read`` adds the
+results of the stages that have finished. No statistics are computed here.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Literal
+
+import numpy as np
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from .integrity import RUN_AGAIN, Predictions, contradiction
-from .manifest import CellRecord, ExperimentRecord, TaskRecord
-from .paper_numbers import PaperNumber, look_up
-from .sequential import Looks
-from .stage_results import CellResult, StageResult, pooled
+from .integrity import OUR_OBJECTIVES, RUN_AGAIN, joined
+from .paper_numbers import PaperNumber
+from .sequential import SequentialDesign
+from .stage_results import StageResult, parsed, read_stage
 from .statistics import CONFIDENCE
 
-FORMAT = 2
+FORMAT = 3
 """Format version of study.json."""
 FILE = "study.json"
-RESULT = "result.json"
-RESTORED = "restored.json"
 DIGITS = 15
 """Largest number of decimals of a printed score."""
-MEND_RESULT = RUN_AGAIN.format(f"{RESULT} beside it")
 
-T = TypeVar("T")
+
+@dataclass(frozen=True)
+class TaskCard:
+    """Description of a task: origin of the data, size of the splits, kind of target."""
+
+    name: str
+    about: str
+    source: str
+    licence: str
+    signal: str
+    length: int
+    target: str
+    kind: str  # "classes", "reals", "sets" or "positions"
+    train: int
+    val: int
+    test: int
+    labelled: int  # training examples with a target
+    chance: float | None = None
+    overlap: dict[str, int] = field(default_factory=dict)  # identical sequences, by "split/split"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Name and printed form of a score: ``score * factor`` with ``digits`` decimals."""
+
+    name: str
+    unit: str
+    factor: float
+    digits: int
+    tie: float  # differences smaller than this are ties, in the unit of the stored score
+
+
+@dataclass(frozen=True)
+class Series:
+    """One measured curve."""
+
+    label: str
+    x: tuple[float | str, ...]  # numbers or categories
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Curves measured on trained weights, e.g. the attention distance of every block."""
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One run: a row, a column, a seed, and its stages, of which there are none until all have finished."""
+
+    row: str  # name of the model
+    column: str  # name of the arm
+    seed: int
+    folders: tuple[str, ...]  # of its stages in order, relative to the folder of runs
+    reported: PaperNumber | None = None  # the paper's number for this place
+    fold: int = 0
+    stages: tuple[StageResult, ...] = ()  # not in study.json
+
+    @property
+    def finished(self) -> bool:
+        """Whether every stage has finished."""
+        return bool(self.stages)
+
+    @property
+    def tested(self) -> bool:
+        """Whether every stage has finished, and the last one was scored on the test split."""
+        return self.finished and "test" in self.scored.scores
+
+    @property
+    def scored(self) -> StageResult:
+        """The last stage, whose test score is the cell's."""
+        return self.stages[-1]
+
+    @cached_property
+    def score(self) -> float | None:
+        """Score on the test split; None if missing or not finite."""
+        value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
+        return value if math.isfinite(value) else None
+
+    @property
+    def undefined(self) -> bool:
+        """Whether it was tested without a finite score."""
+        return self.tested and self.score is None
+
+    @property
+    def state(self) -> str:
+        """State in words: "finished", "missing" or "no finite score"."""
+        if self.undefined:
+            return "no finite score"
+        return "finished" if self.finished else "missing"
+
+    @property
+    def training_score(self) -> float | None:
+        """Score on training data; None if it was not kept."""
+        return self.scored.scores.get("train", {}).get("score")
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of all stages together."""
+        return sum((stage.cost.flops for stage in self.stages), 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all stages together."""
+        return sum((stage.cost.seconds for stage in self.stages), 0.0)
 
 
 @dataclass(frozen=True)
 class TaskResults:
     """One task of an experiment and the results of its cells so far."""
 
-    record: TaskRecord
+    name: str  # the paper's name of the task, else its own
+    card: TaskCard
+    metric: Metric
+    contrasts: tuple[tuple[str, str], ...]  # (treatment, control); the first is the headline
     cells: tuple[CellResult, ...]
-    looks: Looks | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    design: SequentialDesign | None = None  # None: the number of seeds was fixed
 
     @property
     def confidence(self) -> float:
-        """Nominal confidence of every interval: that of a look, or 95 % if the number of seeds is fixed."""
-        return self.looks.confidence if self.looks else CONFIDENCE
+        """Nominal confidence of every interval: that of the sequential design, else 95 %."""
+        return self.design.confidence if self.design else CONFIDENCE
 
     @property
     def label(self) -> str:
         """The paper's name of the task, followed in brackets by the name of our task if it is another."""
-        label = self.record.label
-        name = self.record.task.name
-        return label if label.lower() == name.lower() else f"{label} ({name})"
+        ours = self.card.name
+        return self.name if self.name.lower() == ours.lower() else f"{self.name} ({ours})"
 
     @property
     def rows(self) -> list[str]:
@@ -64,16 +176,16 @@ class TaskResults:
     @cached_property
     def folds(self) -> int:
         """Number of cross-validation folds; 1 for a fixed test split."""
-        return 1 + max(cell.record.fold for cell in self.cells)
+        return 1 + max(cell.fold for cell in self.cells)
 
     def repetition(self, cell: CellResult) -> str:
         """Return the seed of a cell as text, with its fold if there are several: ``0, fold 2``."""
-        return f"{cell.seed}, fold {cell.record.fold + 1}" if self.folds > 1 else str(cell.seed)
+        return f"{cell.seed}, fold {cell.fold + 1}" if self.folds > 1 else str(cell.seed)
 
     @property
     def headline(self) -> tuple[str, str]:
         """The (treatment, control) pair that the verdict compares."""
-        return self.record.contrasts[0]
+        return self.contrasts[0]
 
     @property
     def finished(self) -> list[CellResult]:
@@ -101,16 +213,16 @@ class TaskResults:
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
         parts: dict[tuple[str, str, int], dict[int, CellResult]] = {}
         for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
-            parts.setdefault((cell.row, cell.column, cell.seed), {})[cell.record.fold] = cell
+            parts.setdefault((cell.row, cell.column, cell.seed), {})[cell.fold] = cell
         found: dict[tuple[str, str], dict[int, CellResult]] = {}
         for (row, column, seed), folds in parts.items():
             if len(folds) == self.folds:
                 found.setdefault((row, column), {})[seed] = pooled(list(folds.values()))
         return found
 
-    def printed(self, row: str, column: str) -> PaperNumber | None:
+    def reported(self, row: str, column: str) -> PaperNumber | None:
         """Return the paper's number for a row and a column; None if it has none. Seeds share it."""
-        here = (cell.printed for cell in self.cells if (cell.row, cell.column) == (row, column))
+        here = (cell.reported for cell in self.cells if (cell.row, cell.column) == (row, column))
         return next((found for found in here if found is not None), None)
 
 
@@ -118,9 +230,28 @@ class TaskResults:
 class ExperimentResults:
     """An experiment with all of its tasks and their results so far."""
 
-    folder: Path
-    record: ExperimentRecord
+    name: str
+    title: str
+    scale: str  # smoke, small or paper; "" if unknown
+    version: str
+    created: str
+    command: str
     tasks: tuple[TaskResults, ...]
+    about: dict[str, str] = field(default_factory=dict)  # section title -> Markdown, in order
+    interpretation: str = ""  # written by hand after reading the numbers
+    figure: Literal["none", "bars", "lines"] = "none"
+    measures: tuple[Measure, ...] = ()
+    asked: int = 0  # number of stages of all cells
+    different: int = 0  # number of distinct stages
+    first_seed: int = 0
+    share: float = 1.0  # of every budget, to end within a time limit
+    stamp: str = ""  # digest that changes whenever the page would
+    folder: Path = Path()  # not in study.json
+
+    @property
+    def design(self) -> SequentialDesign | None:
+        """The sequential design, the same for all tasks; None if the number of seeds is fixed."""
+        return self.tasks[0].design
 
     @property
     def cells(self) -> list[CellResult]:
@@ -146,36 +277,43 @@ class ExperimentResults:
         ``flops`` and ``seconds`` are sums over all stages, the rest is of the scored stage. Metrics are
         called ``test_NAME`` and ``val_NAME``; the paper's number, if any, and its place ``printed_...``.
         """
-        return [{"study": self.record.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
+        return [{"study": self.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
+
+    def to_json(self) -> Json:
+        """Return what study.json holds: everything but the results of stages, which are in their folders."""
+        apart = ("folder", "stages")
+        kept = asdict(self, dict_factory=lambda pairs: {k: v for k, v in pairs if k not in apart})
+        return {"format": FORMAT} | kept
+
+    def with_stages(self) -> "ExperimentResults":
+        """Return the experiment with the results of the stages that have finished.
+
+        Raises:
+            StoreError: if the result of a stage is damaged.
+        """
+        runs = self.folder.resolve().parent
+        stage = cache(lambda name: read_stage(runs / name))  # cells share stages
+
+        def with_stages(cell: CellResult) -> CellResult:
+            found = tuple(result for name in cell.folders if (result := stage(name)))
+            return replace(cell, stages=found if len(found) == len(cell.folders) else ())
+
+        tasks = (replace(task, cells=tuple(map(with_stages, task.cells))) for task in self.tasks)
+        return replace(self, tasks=tuple(tasks))
 
 
 def read(folder: Path) -> ExperimentResults:
-    """Read the folder of an experiment.
+    """Read the folder of an experiment, and the results of its stages.
 
     Raises:
         StoreError: if study.json or the result of a stage is missing a field or is not JSON.
         ForeignRun: if one of them was written in another format.
     """
-    return results_of(read_record(folder), folder)
+    return read_plan(folder).with_stages()
 
 
-def results_of(record: ExperimentRecord, folder: Path) -> ExperimentResults:
-    """Read the results of the stages that a plan names, next to the folder of its experiment.
-
-    Raises:
-        StoreError: if the result of a stage is missing a field or is not JSON.
-    """
-    runs = folder.resolve().parent
-    stage = cache(lambda where: read_stage(runs / where))  # cells share stages
-    tasks = tuple(
-        TaskResults(task, tuple(_cell(cell, record.paper, stage) for cell in task.cells), record.looks)
-        for task in record.tasks
-    )
-    return ExperimentResults(folder, record, tasks)
-
-
-def read_record(folder: Path) -> ExperimentRecord:
-    """Read the plan of an experiment from its study.json.
+def read_plan(folder: Path) -> ExperimentResults:
+    """Read the study.json of an experiment: its cells, without the results of their stages.
 
     Raises:
         StoreError: if study.json is missing, damaged or incomplete.
@@ -187,10 +325,10 @@ def read_record(folder: Path) -> ExperimentRecord:
     content = read_json(
         path, (FORMAT,), RUN_AGAIN.format(path.name), needs_digest=lambda it: it.get("format") == FORMAT
     )
-    record = parsed(ExperimentRecord, content, path)
-    if wrong := _wrong(record):
+    found = parsed(ExperimentResults, content | {"folder": folder}, path)
+    if wrong := _wrong(found):
         raise StoreError(f"{path}: {wrong}; run the study again")
-    return record
+    return found
 
 
 def experiments(folder: Path) -> list[Path]:
@@ -211,153 +349,61 @@ def experiments(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name), reverse=True)
 
 
-def _wrong(record: ExperimentRecord) -> str:
-    """Return what is wrong with a record whose field types are valid; "" if nothing is."""
-    if not record.tasks:
+def _wrong(found: ExperimentResults) -> str:
+    """Return what is wrong with an experiment whose field types are valid; "" if nothing is."""
+    if not found.tasks:
         return "a study needs at least one task"
-    if record.looks and not record.looks.known:
-        return f"looks after {record.looks} seeds have no level"
-    for task in record.tasks:
+    for task in found.tasks:
+        if task.design and not task.design.known:
+            return f"a design of {task.design} seeds has no level"
         if not task.cells or not task.contrasts:
-            return f"{task.label}: a study needs at least one cell and one contrast"
+            return f"{task.name}: a study needs at least one cell and one contrast"
         shown = task.metric
         if not (0 <= shown.digits <= DIGITS and math.isfinite(shown.factor) and math.isfinite(shown.tie)):
-            return f"{task.label}: a score cannot be shown with {shown.digits} digits, times {shown.factor}"
+            return f"{task.name}: a score cannot be shown with {shown.digits} digits, times {shown.factor}"
         for cell in task.cells:
-            if not cell.stages or any(Path(w).is_absolute() or ".." in Path(w).parts for w in cell.stages):
+            if not cell.folders or any(Path(w).is_absolute() or ".." in Path(w).parts for w in cell.folders):
                 where = f"{cell.row}, {cell.column}, seed {cell.seed}"
                 return f"the cell {where} has no stages in its folder of runs"
-    uneven = any(len(series.x) != len(series.y) for m in record.measures for series in m.series)
+    uneven = any(len(series.x) != len(series.y) for m in found.measures for series in m.series)
     return "a measured curve has not as many x as y" if uneven else ""
 
 
-def _cell(record: CellRecord, paper: str, stage: Callable[[str], StageResult | None]) -> CellResult:
-    stages = [stage(where) for where in record.stages]
-    finished = tuple(found for found in stages if found is not None)
-    at = record.printed
-    printed = look_up(paper, (at.table, at.row, at.column)) if at else None
-    return CellResult(record, finished if len(finished) == len(stages) else (), printed)
+def pooled(folds: Sequence[CellResult]) -> CellResult:
+    """Pool the folds of a cell into one result with the stages of all folds.
 
-
-def read_stage(folder: Path) -> StageResult | None:
-    """Read the result of a stage; return None if it has not finished.
-
-    Raises:
-        StoreError: if it is damaged, or another file of the stage is missing or contradicts it.
+    Scores are means over folds, except the test score: it is computed on the predictions of all folds
+    together if they were kept.
     """
-    if not (folder / RESULT).exists():
-        return None
-    found, flaws = examined(folder)
-    if flaws:
-        raise flaws[0]
-    return found
-
-
-def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
-    """Return a finished stage and the errors found in its files; used by report, compare and verify.
-
-    Raises:
-        StoreError: if result.json itself cannot be read.
-    """
-    path = folder / RESULT
-    restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
-    content = read_json(
-        path, advice=RUN_AGAIN.format(RESULT), needs_digest=lambda content: bool(restored) or _named(content)
-    )
-    files = {**_digests(restored), **_digests(content)}
-    found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
-    checks: list[Callable[[], object]] = [
-        lambda: _check_identity(found, content, None),  # identity first, then the other files
-        lambda: _check_recipe(found, content),
-        lambda: _check_json(folder),
-        lambda: _check_complete(found),
-        lambda: found.log,
-        lambda: _check_identity(found, content, found.predictions),
-    ]
-    flaws: list[StoreError] = []
-    for check in checks:
-        try:
-            check()
-        except StoreError as error:
-            flaws.append(error)
-    return found, flaws
-
-
-def _named(result: Json) -> bool:
-    """Return whether a result lists digests of other files; such a result carries its own digest, too."""
-    return "files" in result or "weights" in result
-
-
-def _digests(content: Json) -> Json:
-    files = content.get("files", {})
-    return files if isinstance(files, dict) else {"files": files}  # not a mapping: validation rejects it
-
-
-def _check_identity(found: StageResult, content: Json, kept: Predictions | None) -> None:
-    if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
-        raise StoreError(f"{found.folder / RESULT}: {wrong}; {RUN_AGAIN.format(RESULT)}")
-
-
-def _check_recipe(found: StageResult, content: Json) -> None:
-    path = found.folder / "recipe.json"
-    if not path.exists():
-        return
-    kept = read_json(path, advice=MEND_RESULT, needs_digest=lambda recipe: _named(content))
-    kept.pop("format", None)
-    if kept != content.get("recipe"):
-        raise StoreError(f"{path} is not the recipe of the result beside it; {MEND_RESULT}")
-
-
-def _check_json(folder: Path) -> None:
-    for name in ("environment.json", "sources.json"):
-        if (folder / name).exists():
-            read_json(folder / name, advice=MEND_RESULT)
-
-
-def _check_complete(found: StageResult) -> None:
-    for name in ("recipe.json", "environment.json", *found.files):
-        if not (found.folder / name).exists():
-            raise StoreError(f"{found.folder / name} is gone; {MEND_RESULT}")
-
-
-def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
-    """Return a dataclass of this kind from the content of a file; unknown fields are ignored.
-
-    Raises:
-        StoreError: if a field is missing or has the wrong type.
-    """
-    import pydantic
-
-    try:
-        return _adapter(cast(Hashable, kind)).validate_python(content)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {where}: {first['msg']}; {RUN_AGAIN.format(path.name)}") from error
-
-
-@cache
-def _adapter(kind: Any) -> Any:
-    import pydantic
-
-    return pydantic.TypeAdapter(kind)
+    if len(folds) == 1:
+        return folds[0]
+    parts = tuple(fold.scored for fold in folds)
+    answers = joined([part.predictions for part in parts])
+    scores = {
+        split: {name: float(np.mean([part.scores[split][name] for part in parts])) for name in known}
+        for split, known in parts[0].scores.items()
+    }
+    if answers is not None and parts[0].objective in OUR_OBJECTIVES:
+        scores["test"]["score"] = answers.score()
+    *before, last = (stage for fold in folds for stage in fold.stages)
+    return replace(folds[0], stages=(*before, replace(last, scores=scores, folds=parts)))
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:
     row: Json = {
-        "task": task.record.task.name,
+        "task": task.card.name,
         "row": cell.row,
         "column": cell.column,
         "seed": cell.seed,
-        **({"fold": cell.record.fold} if task.folds > 1 else {}),
+        **({"fold": cell.fold} if task.folds > 1 else {}),
         "state": cell.state,
         "score": cell.score,
-        "stage": cell.record.stages[-1],
-        "stages": " ".join(cell.record.stages),
-        **({"looks": str(task.looks)} if task.looks else {}),
+        "stage": cell.folders[-1],
+        "stages": " ".join(cell.folders),
+        **({"design": str(task.design)} if task.design else {}),
     }
-    if cell.printed:
-        row |= {f"printed_{name}": value for name, value in asdict(cell.printed).items()}
+    if cell.reported:
+        row |= {f"printed_{name}": value for name, value in asdict(cell.reported).items()}
     if not cell.finished:
         return row
     scored = cell.scored

@@ -1,17 +1,22 @@
-"""Results of finished stages and of cells, and the pooling of cross-validation folds."""
+"""Results of finished stages: reading them, and checking that the files of a stage agree with each other."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
-import numpy as np
-
+from ..errors import StoreError
 from ..system.files import Json, read_json
-from .integrity import OUR_OBJECTIVES, Predictions, joined, read_log, read_predictions
-from .manifest import CellRecord
-from .paper_numbers import PaperNumber
+from .integrity import RUN_AGAIN, Predictions, contradiction, joined, read_log, read_predictions
+
+RESULT = "result.json"
+RESTORED = "restored.json"
+MEND_RESULT = RUN_AGAIN.format(f"{RESULT} beside it")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,98 +99,6 @@ class StageResult:
         return read_predictions(path, self.files.get(path.name, ""))
 
 
-@dataclass(frozen=True)
-class CellResult:
-    """A cell and its results; ``stages`` is empty until all of them have finished."""
-
-    record: CellRecord
-    stages: tuple[StageResult, ...] = ()
-    printed: PaperNumber | None = None
-
-    @property
-    def row(self) -> str:
-        """Name of the model."""
-        return self.record.row
-
-    @property
-    def column(self) -> str:
-        """Name of the arm."""
-        return self.record.column
-
-    @property
-    def seed(self) -> int:
-        """Random seed."""
-        return self.record.seed
-
-    @property
-    def finished(self) -> bool:
-        """Whether every stage has finished."""
-        return bool(self.stages)
-
-    @property
-    def tested(self) -> bool:
-        """Whether every stage has finished, and the last one was scored on the test split."""
-        return self.finished and "test" in self.scored.scores
-
-    @property
-    def scored(self) -> StageResult:
-        """The last stage, whose test score is the cell's."""
-        return self.stages[-1]
-
-    @cached_property
-    def score(self) -> float | None:
-        """Score on the test split; None if missing or not finite."""
-        value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
-        return value if math.isfinite(value) else None
-
-    @property
-    def undefined(self) -> bool:
-        """Whether it was tested without a finite score."""
-        return self.tested and self.score is None
-
-    @property
-    def state(self) -> str:
-        """State in words: "finished", "missing" or "no finite score"."""
-        if self.undefined:
-            return "no finite score"
-        return "finished" if self.finished else "missing"
-
-    @property
-    def training_score(self) -> float | None:
-        """Score on training data; None if it was not kept."""
-        return self.scored.scores.get("train", {}).get("score")
-
-    @property
-    def flops(self) -> float:
-        """Floating-point operations of all stages together."""
-        return sum((stage.cost.flops for stage in self.stages), 0.0)
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of all stages together."""
-        return sum((stage.cost.seconds for stage in self.stages), 0.0)
-
-
-def pooled(folds: Sequence[CellResult]) -> CellResult:
-    """Pool the folds of a cell into one result with the stages of all folds.
-
-    Scores are means over folds, except the test score: it is computed on the predictions of all folds
-    together if they were kept.
-    """
-    if len(folds) == 1:
-        return folds[0]
-    parts = tuple(fold.scored for fold in folds)
-    answers = joined([part.predictions for part in parts])
-    scores = {
-        split: {name: float(np.mean([part.scores[split][name] for part in parts])) for name in known}
-        for split, known in parts[0].scores.items()
-    }
-    if answers is not None and parts[0].objective in OUR_OBJECTIVES:
-        scores["test"]["score"] = answers.score()
-    *before, last = (stage for fold in folds for stage in fold.stages)
-    return replace(folds[0], stages=(*before, replace(last, scores=scores, folds=parts)))
-
-
 def _point(entry: Json) -> ValidationPoint | None:
     step = entry.get("step")
     score = entry.get("score")
@@ -195,3 +108,103 @@ def _point(entry: Json) -> ValidationPoint | None:
     if not math.isfinite(score) or not isinstance(loss, int | float):
         return None
     return ValidationPoint(step, float(score), float(loss))
+
+
+def read_stage(folder: Path) -> StageResult | None:
+    """Read the result of a stage; return None if it has not finished.
+
+    Raises:
+        StoreError: if it is damaged, or another file of the stage is missing or contradicts it.
+    """
+    if not (folder / RESULT).exists():
+        return None
+    found, flaws = examined(folder)
+    if flaws:
+        raise flaws[0]
+    return found
+
+
+def examined(folder: Path) -> tuple[StageResult, list[StoreError]]:
+    """Return a finished stage and the errors found in its files; used by report, compare and show --check.
+
+    Raises:
+        StoreError: if result.json itself cannot be read.
+    """
+    path = folder / RESULT
+    restored = read_json(folder / RESTORED) if (folder / RESTORED).exists() else {}
+    content = read_json(
+        path, advice=RUN_AGAIN.format(RESULT), needs_digest=lambda it: bool(restored) or _names_files(it)
+    )
+    files: Json = {}
+    for known in (restored.get("files", {}), content.get("files", {})):
+        files |= known if isinstance(known, dict) else {"files": known}  # rejected by the validation
+    found = parsed(StageResult, {**content, "files": files, "folder": folder}, path)
+    flaws: list[StoreError] = []
+
+    @contextmanager
+    def noting() -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            flaws.append(error)
+
+    with noting():
+        _check_identity(found, content, None)
+    with noting():
+        _check_recipe(found, content)
+    with noting():
+        for name in ("environment.json", "sources.json"):
+            if (folder / name).exists():
+                read_json(folder / name, advice=MEND_RESULT)
+    with noting():
+        for name in ("recipe.json", "environment.json", *found.files):
+            if not (folder / name).exists():
+                raise StoreError(f"{folder / name} is gone; {MEND_RESULT}")
+    with noting():
+        _ = found.log
+    with noting():
+        _check_identity(found, content, found.predictions)
+    return found, flaws
+
+
+def _names_files(result: Json) -> bool:
+    """Return whether a result lists digests of other files; such a result carries its own digest, too."""
+    return "files" in result or "weights" in result
+
+
+def _check_identity(found: StageResult, content: Json, kept: Predictions | None) -> None:
+    if wrong := contradiction(found.folder.name.partition(".part-")[0], content, kept):
+        raise StoreError(f"{found.folder / RESULT}: {wrong}; {RUN_AGAIN.format(RESULT)}")
+
+
+def _check_recipe(found: StageResult, content: Json) -> None:
+    path = found.folder / "recipe.json"
+    if not path.exists():
+        return
+    kept = read_json(path, advice=MEND_RESULT, needs_digest=lambda recipe: _names_files(content))
+    kept.pop("format", None)
+    if kept != content.get("recipe"):
+        raise StoreError(f"{path} is not the recipe of the result beside it; {MEND_RESULT}")
+
+
+def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
+    """Return a dataclass of this kind from the content of a file; unknown fields are ignored.
+
+    Raises:
+        StoreError: if a field is missing or has the wrong type.
+    """
+    import pydantic
+
+    try:
+        return _adapter(cast(Hashable, kind)).validate_python(content)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{path}: {where}: {first['msg']}; {RUN_AGAIN.format(path.name)}") from error
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    import pydantic
+
+    return pydantic.TypeAdapter(kind)

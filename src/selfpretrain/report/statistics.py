@@ -33,7 +33,7 @@ Clusters = NDArray[np.int64] | None
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with its uncertainty, at 95 % or, after looks, at the level of the design."""
+    """A mean over seeds with its uncertainty, at 95 % or the level of a sequential design."""
 
     mean: float
     n: int  # seeds
@@ -197,6 +197,15 @@ def ratio_bounds(
     return float((linear - half) / square), float((linear + half) / square)
 
 
+def spearman(one: Sequence[float] | Vector, other: Sequence[float] | Vector) -> float | None:
+    """Return Spearman's rank correlation; None if all values of a side are equal."""
+    if len(set(one)) <= 1 or len(set(other)) <= 1:
+        return None
+    from scipy.stats import rankdata
+
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+
+
 def rank_correlation(
     one: Sequence[float] | Vector, other: Sequence[float] | Vector
 ) -> tuple[float, tuple[float, float]] | None:
@@ -209,11 +218,9 @@ def rank_correlation(
     Source: Bonett & Wright (2000), Sample size requirements for estimating correlations.
     """
     n = len(one)
-    if n < MIN_PAIRS or len(set(one)) == 1 or len(set(other)) == 1:
+    r = spearman(one, other)
+    if n < MIN_PAIRS or r is None:
         return None
-    from scipy.stats import rankdata
-
-    r = float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
     if abs(r) > 1 - 1e-12:
         return r, (r, r)
     half = t_point(math.inf) * math.sqrt((1 + r**2 / 2) / (n - 3))

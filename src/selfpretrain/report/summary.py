@@ -45,7 +45,7 @@ WORDS = {
         "",
         "measured only once for {rows}, and one seed cannot tell chance from effect",
     ),
-    Standing.EARLY: ("", "not to be judged before the first look for {rows}"),
+    Standing.EARLY: ("", "not to be judged before the first interim analysis for {rows}"),
     Standing.UNDEFINED: ("", "not to be judged for {rows}, as a seed has no finite test score"),
     Standing.NOTHING: ("", "not measured yet for {rows}"),
 }
@@ -62,7 +62,7 @@ OVERFIT = 0.1
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence without statistics; "" if there is none yet or at smoke scale."""
     gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate is not None]
-    if not gains or analysis.results.record.scale == "smoke":
+    if not gains or analysis.results.scale == "smoke":
         return ""
     treatments = {task.task.headline[0] for task in analysis.tasks}
     name = "Self-pretraining" if all("SPT" in found for found in treatments) else min(treatments)
@@ -127,22 +127,22 @@ def _row(analysis: TaskAnalysis, found: Difference) -> str:
     if found.estimate.bounds is None:
         return f"{found.a[0]} ({size})"
     low, high = (format.signed(metric, bound) for bound in found.estimate.bounds)
-    repeated = "repeated " if found.looks else ""
+    repeated = "repeated " if found.design else ""
     seeds = format.plural(found.estimate.n, "seed")
-    if found.looks:
+    if found.design:
         verb = "decided" if found.standing in DECIDED else "not decided"
-        seeds = f"{verb} after {found.estimate.n} of at most {format.plural(found.looks.last, 'seed')}"
+        seeds = f"{verb} after {found.estimate.n} of at most {format.plural(found.design.last, 'seed')}"
     return f"{found.a[0]} ({size}, {repeated}95 % interval {low} to {high}, {seeds})"
 
 
 def seeds(analysis: Analysis) -> str:
     """Return the number of seeds, e.g. ``4 to 7 of at most 12 seeds``; "" if nothing has run."""
-    looks = analysis.results.record.looks
-    if not looks or not analysis.seeds:
+    design = analysis.results.design
+    if not design or not analysis.seeds:
         return format.plural(analysis.seeds, "seed") if analysis.seeds else ""
     counts = sorted({found.n for task in analysis.tasks for found in task.means.values()})
     numbers = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{numbers} of at most {format.plural(looks.last, 'seed')}"
+    return f"{numbers} of at most {format.plural(design.last, 'seed')}"
 
 
 def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
@@ -268,7 +268,7 @@ def on_average(analysis: Analysis) -> str:
 
 def claim(analysis: Analysis) -> str:
     """Return one sentence to quote: the headline gains with their intervals, seeds and version."""
-    record = analysis.results.record
+    results = analysis.results
     several = len(analysis.tasks) > 1
     found = [
         f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
@@ -277,22 +277,22 @@ def claim(analysis: Analysis) -> str:
         for gain in task.headline
         if gain.estimate is not None
     ]
-    if not found or record.scale == "smoke":
+    if not found or results.scale == "smoke":
         return "Nothing can be claimed yet."
     task = analysis.tasks[0]
     treatment, control = task.task.headline
-    repeated = "repeated " if record.looks else ""
+    repeated = "repeated " if results.design else ""
     return (
         f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
         f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
         f"({seeds(analysis)}; {repeated}95 % intervals over seeds and test examples; "
-        f"selfpretrain {record.version}, {record.scale} scale)."
+        f"selfpretrain {results.version}, {results.scale} scale)."
     )
 
 
 def advice(analysis: Analysis) -> tuple[str, ...]:
     """Return advice on what to do next, most useful first; only for experiments on one task."""
-    if analysis.results.record.scale == "smoke":
+    if analysis.results.scale == "smoke":
         return ("Run it again without --scale smoke: this run only shows that everything works.",)
     if len(analysis.tasks) != 1 or not analysis.tasks[0].means:
         return ()
@@ -312,10 +312,10 @@ def advice(analysis: Analysis) -> tuple[str, ...]:
     gaps = [cell.training_score - score_of(cell) for cell in cells if cell.training_score is not None]
     if gaps and (gap := float(np.mean(gaps))) >= OVERFIT:
         lines.append(
-            f"Label more: {place[0]}, {place[1]}, knows its {task.task.record.task.labelled} labelled "
+            f"Label more: {place[0]}, {place[1]}, knows its {task.task.card.labelled} labelled "
             f"sequences better than new ones by {format.score(task.metric, gap)}{format.points(task.metric)}."
         )
     most = max((len(gain.seeds) for gain in task.headline), default=0)
-    if most < FEWEST and task.task.looks is None:
+    if most < FEWEST and task.task.design is None:
         lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(most, 'seed')} can mislead.")
     return tuple(lines)

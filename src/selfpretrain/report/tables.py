@@ -8,9 +8,9 @@ from ..system.events import format_duration
 from . import format, summary
 from .analysis import Analysis, Difference, RowColumn, TaskAnalysis
 from .layout import Entry, ReportTable
-from .manifest import Metric
-from .sequential import Looks
-from .stage_results import CellResult, StageCost
+from .results import CellResult, Metric
+from .sequential import SequentialDesign
+from .stage_results import StageCost
 from .statistics import holm
 
 MEANS = "Mean ± half-width of the 95 % t-interval over seeds (number of seeds); one seed has none."
@@ -22,7 +22,7 @@ BLANK = Entry(format.NONE)
 
 def scores(analysis: Analysis) -> ReportTable:
     """Build the main table: a row per model for one task; per model and arm for several tasks or a paper."""
-    alone = len(analysis.tasks) == 1 and not analysis.printed
+    alone = len(analysis.tasks) == 1 and not analysis.reported
     return _scores_of_task(analysis.tasks[0]) if alone else _scores_of_tasks(analysis)
 
 
@@ -46,17 +46,17 @@ def _scores_of_task(task: TaskAnalysis) -> ReportTable:
         ("model", "parameters", *columns, f" {format.MINUS} ".join(task.task.headline), *tests),
         rows,
         f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
-        f"each row by itself. {BEST}{repeated(task.task.looks)}",
+        f"each row by itself. {BEST}{repeated(task.task.design)}",
     )
 
 
 def _scores_of_tasks(analysis: Analysis) -> ReportTable:
     """Build the main table of several tasks, a row per model and arm: our and the paper's scores, average."""
-    papers = [any(cell.printed for cell in task.task.cells) for task in analysis.tasks]
+    papers = [any(cell.reported for cell in task.task.cells) for task in analysis.tasks]
     headings: list[str] = []
     for label, paper in zip(_labels(analysis), papers, strict=True):
         headings += [label, "paper"] if paper else [label]
-    caption = f"{MEANS} {BEST[:-1]} on a task.{repeated(analysis.results.record.looks)}"
+    caption = f"{MEANS} {BEST[:-1]} on a task.{repeated(analysis.results.design)}"
     if analysis.averaged:
         headings.append("average")
         caption += " Average: over the means of all tasks, where all have one."
@@ -86,18 +86,18 @@ def compact(analysis: Analysis) -> ReportTable:
     )
     seeds = summary.seeds(analysis) or format.plural(0, "seed")
     title = f"{_unit(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
-    caption = f"{BEST}{repeated(analysis.results.record.looks)}"
+    caption = f"{BEST}{repeated(analysis.results.design)}"
     return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, caption, words=2)
 
 
-def repeated(looks: Looks | None) -> str:
+def repeated(design: SequentialDesign | None) -> str:
     """Return a sentence, with a space before it, on the intervals of a sequential design; "" without one."""
-    if looks is None:
+    if design is None:
         return ""
     return (
-        f" Seeds were added from {looks.first} to at most {looks.last}, until the verdict was decided; "
-        "intervals are repeated confidence intervals: those of all looks together hold at 95 %, each by "
-        f"itself at {100 * looks.confidence:.2f} %."
+        f" Seeds were added from {design.first} to at most {design.last}, until the verdict was decided; "
+        "intervals are repeated confidence intervals: those of all interim analyses together hold at 95 %, "
+        f"each by itself at {100 * design.confidence:.2f} %."
     )
 
 
@@ -128,7 +128,7 @@ def _brief(task: TaskAnalysis) -> ReportTable:
         ("model", "arm", "score", "gain", "95 % interval"),
         tuple(rows),
         f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by seed; "
-        f"its interval counts seeds and test examples. {BEST}{repeated(task.task.looks)}",
+        f"its interval counts seeds and test examples. {BEST}{repeated(task.task.design)}",
         words=2,
     )
 
@@ -163,7 +163,7 @@ def gains(analysis: Analysis) -> ReportTable:
         "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
         f"conservative and decides the verdict. Tie: less than {' or '.join(ties)}."
     )
-    caption += repeated(analysis.results.record.looks)
+    caption += repeated(analysis.results.design)
     if "Holm p" in tests:
         caption += " Holm: corrected for all models and tasks of the same comparison."
     if analysis.overall:
@@ -192,9 +192,9 @@ def costs(analysis: Analysis) -> ReportTable:
         "One task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
         "stage counted in each."
     )
-    record = analysis.results.record
-    if record.asked:
-        caption += f" The cells ask for {record.asked} stages, {record.different} of them different."
+    results = analysis.results
+    if results.asked:
+        caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
     headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
     return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption)
 
@@ -258,7 +258,7 @@ def _score_without_count(task: TaskAnalysis, place: RowColumn) -> Entry:
 
 def _paper(task: TaskAnalysis, place: RowColumn) -> Entry:
     """Return the number that the paper reports, in our unit where it can be converted."""
-    number = task.task.printed(*place)
+    number = task.task.reported(*place)
     if number is None or number.value is None:
         return BLANK
     value = number.within(task.metric.unit)
@@ -278,7 +278,7 @@ def _p_heading(gains: Sequence[Difference]) -> tuple[str, ...]:
     """Return the heading of the column of p values; none if there were too few seeds for any."""
     if all(gain.p is None for gain in gains):
         return ()
-    return ("repeated p" if any(gain.looks for gain in gains) else "sign-flip p",)
+    return ("repeated p" if any(gain.design for gain in gains) else "sign-flip p",)
 
 
 def _holm(gains: list[Difference]) -> list[float | None]:

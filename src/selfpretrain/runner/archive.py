@@ -18,8 +18,7 @@ import torch
 
 from ..errors import StoreError, Taken
 from ..report.integrity import Predictions, contradiction
-from ..report.results import parsed
-from ..report.stage_results import StageResult
+from ..report.stage_results import StageResult, parsed
 from ..system.files import (
     Json,
     damaged_message,

@@ -1,6 +1,5 @@
 """An experiment: a grid of (row, column, seed) cells, and the recipe behind each."""
 
-import abc
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +7,16 @@ from fnmatch import fnmatch
 from typing import Literal
 
 from ..errors import SpecError, nearest
-from ..registry import name_of
-from ..report.sequential import Looks
+from ..registry import file_name_of, name_of
+from ..report.integrity import read_log
+from ..report.paper_numbers import PaperNumber
+from ..report.sequential import SequentialDesign
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, build_network, stage_id
+from .run_dir import LOG, RESULT, WEIGHTS
+from .workspace import Workspace
 
 SeedsDue = Mapping[tuple[int, str], int]
 """Number of seeds by number of the task and row."""
@@ -27,40 +30,40 @@ class Cell:
     column: str
     recipe: Recipe
     label: str = ""  # the paper's name of the task, if it is replaced by another one
-    printed: tuple[str, str, str] | None = (
-        None  # location of the paper's number: table, row and column of its CSV
-    )
+    reported: PaperNumber | None = None  # the paper's number for this cell
     fold: int = 0  # cross-validation fold; folds of a row, column and seed are pooled
     stages: tuple[str, ...] = ()  # ids of its stages, which a plan sets
 
 
-class Finished(abc.ABC):
-    """Access to the results of finished recipes.
+@dataclass(frozen=True)
+class Finished:
+    """Networks, results and logs of finished recipes in a workspace.
 
     Raises:
         StoreError: from its methods, if a recipe has not been run, or its weights were deleted.
     """
 
-    @abc.abstractmethod
-    def network(self, recipe: Recipe) -> Network:
-        """Return the trained network."""
-
-    @abc.abstractmethod
-    def result(self, recipe: Recipe) -> Json:
-        """Return scores, steps and cost of the last stage."""
-
-    @abc.abstractmethod
-    def log(self, recipe: Recipe) -> list[Json]:
-        """Return the training log of the last stage, one dict per line."""
+    workspace: Workspace
+    due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
 
     def is_due(self, recipe: Recipe) -> bool:
-        """Return whether a recipe was run at all; False for seeds that no look asked for."""
-        return True
+        """Return whether a recipe was run at all; False for seeds that were never due."""
+        return self.due is None or stage_id(recipe) in self.due
 
+    def network(self, recipe: Recipe) -> Network:
+        """Return the trained network in eval mode."""
+        network = build_network(recipe)
+        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
+        return network.eval()
 
-def no_measures(finished: Finished) -> list[Json]:
-    """Return no measurements: the default of ``Experiment.measure``."""
-    return []
+    def result(self, recipe: Recipe) -> Json:
+        """Return scores, steps and cost of the last stage."""
+        return self.workspace.stage(recipe).read(RESULT)
+
+    def log(self, recipe: Recipe) -> list[Json]:
+        """Return the training log of the last stage, one dict per line."""
+        files = self.result(recipe).get("files", {})
+        return read_log(self.workspace.stage(recipe).path / LOG, files)
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,11 @@ class Experiment:
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
     figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
-    paper: str = ""  # CSV of the paper's numbers, e.g. amos2024
-    measure: Callable[[Finished], list[Json]] = no_measures  # further measurements, shown as curves
+    measure: Callable[[Finished], list[Json]] = lambda finished: []  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
-    looks: Looks | None = None  # numbers of seeds at which to look; the cells are those of the last look
+    share: float = 1.0  # of every budget, to end within a time limit
+    digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells
+    design: SequentialDesign | None = None  # when to stop adding seeds; the cells are those of all seeds
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -90,23 +94,25 @@ class Experiment:
     def folder(self) -> str:
         """Name of a planned experiment's folder; unless ``lasting``, it ends with a hash of the cells.
 
-        With looks, of the cells of the first look, so that the name does not depend on the results.
+        In a sequential design, of those of the first analysis, so that the name does not depend on results.
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
-        cells = self.first_look
+        tasks = "+".join(dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells))
+        if self.digest:
+            return f"{self.name}-{tasks}-{self.digest}"
+        cells = self.first_analysis
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
-        if self.looks:
-            prints += f"\n{self.looks}"
-        tasks = dict.fromkeys(name_of(cell.recipe.task) for cell in self.cells)
-        return f"{self.name}-{'+'.join(tasks)}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
+        if self.design:
+            prints += f"\n{self.design}"
+        return f"{self.name}-{tasks}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
 
     @property
-    def first_look(self) -> tuple[Cell, ...]:
-        """The cells that are run in any case: those of the first look, or all cells without looks."""
-        if self.looks is None:
+    def first_analysis(self) -> tuple[Cell, ...]:
+        """The cells that are run in any case: in a sequential design, those of the first interim analysis."""
+        if self.design is None:
             return self.cells
-        return tuple(cell for cell in self.cells if self._seed_index(cell) < self.looks.first)
+        return tuple(cell for cell in self.cells if self._seed_index(cell) < self.design.first)
 
     def with_seeds(self, due: SeedsDue) -> "Experiment":
         """Return the experiment with the first seeds of every task and row, as many as are due."""

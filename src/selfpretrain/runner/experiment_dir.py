@@ -9,26 +9,22 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pydantic
 
 from .. import __version__
 from ..config import to_dict
 from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
 from ..errors import StoreError
-from ..registry import first_line, name_of
+from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.integrity import RUN_AGAIN, read_log
-from ..report.manifest import CellRecord, ExperimentRecord, Measure, Metric, PaperPlace, TaskCard, TaskRecord
-from ..report.results import ExperimentResults
-from ..system.files import FORMAT, Json, damaged_message, explain_errors, remove_leftovers, sha256_of
+from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
+from ..report.stage_results import parsed
+from ..system.files import FORMAT, Json, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
-from ..training.model import Network
-from ..training.recipe import Recipe, build_network, stage_id
 from .archive import Archive
 from .experiment import Cell, Experiment, Finished
 from .plan import Plan, PlannedStage, missing_stages
-from .run_dir import LOG, RESULT, WEIGHTS, RunDir
+from .run_dir import RESULT, RunDir
 from .workspace import Workspace
 
 STUDY = "study.json"
@@ -42,8 +38,12 @@ Manifest = dict[Split, list[str]]
 """The short hash of every example by split: evidence of what pretraining could and could not see."""
 
 
-TaskCells = tuple[tuple[tuple[str, str], ...], tuple[CellRecord, ...]]
-"""The contrasts and the cells of one task."""
+@dataclass(frozen=True)
+class Measured:
+    """Content of a file of measurements, and a hash of the results that they were made on."""
+
+    measures: tuple[Measure, ...]
+    of: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class ExperimentFolder:
     """The folder of an experiment, next to the folder of its stages.
 
     Args:
-        kept: folder of bundled results and of interpretations written by hand.
+        bundled: folder of bundled results and of interpretations written by hand.
     """
 
     plan: Plan
     workspace: Workspace
-    kept: Path | None = None
+    bundled: Path | None = None
 
     @property
     def experiment(self) -> Experiment:
@@ -75,11 +75,11 @@ class ExperimentFolder:
 
     @property
     def archive(self) -> Archive | None:
-        """Kept results of this study at this scale; None if results are not kept."""
-        return Archive(self.kept / f"{self._name}.jsonl.xz") if self.kept else None
+        """Bundled results of this study at this scale; None without any."""
+        return Archive(self.bundled / f"{self._name}.jsonl.xz") if self.bundled else None
 
     def restore(self) -> int:
-        """Restore kept stages that are not on disk, and return how many.
+        """Restore bundled stages that are not on disk, and return how many.
 
         Raises:
             StoreError: if the file of bundled results is damaged.
@@ -97,8 +97,8 @@ class ExperimentFolder:
         return n_restored
 
     @property
-    def kept_stages(self) -> frozenset[str]:
-        """Names of the kept stages, which ``restore`` would restore.
+    def bundled_stages(self) -> frozenset[str]:
+        """Names of the bundled stages, which ``restore`` would restore.
 
         Raises:
             StoreError: if the file of bundled results is damaged.
@@ -123,21 +123,21 @@ class ExperimentFolder:
             if folder.is_dir():
                 with explain_errors(folder):
                     remove_leftovers(folder, ABANDONED_SECONDS)
-        self._write(self.record(tuple(notes)))
+        self.folder.write(STUDY, self.planned(tuple(notes)).to_json())
 
     def finish(self, notes: Iterable[str] = ()) -> None:
         """Add baseline scores, measurements and notes on this run, and write the report."""
-        record = results.read_record(self.path)
+        found = results.read_plan(self.path)
         tasks = tuple(
             replace(
                 task,
-                baselines=_pooled_baselines(cells[0].recipe.task, self.workspace),
+                baselines=_baselines(cells[0].recipe.task, self.workspace),
                 notes=(*task.notes, *notes),
             )
-            for task, cells in zip(record.tasks, self.experiment.by_task(), strict=True)
+            for task, cells in zip(found.tasks, self.experiment.by_task(), strict=True)
         )
-        measures = tuple(self.measures())
-        self._write(replace(record, tasks=tasks, measures=measures, stamp=self._stamp()))
+        found = replace(found, tasks=tasks, measures=self.measures(), stamp=self._stamp())
+        self.folder.write(STUDY, found.to_json())
         page.write(self.path, analyse(self.results))
 
     @cached_property
@@ -150,17 +150,14 @@ class ExperimentFolder:
         """Whether every cell has finished, and the report was made from exactly these results."""
         if not (self.folder.has(STUDY) and self.folder.has("report.html")):
             return False
-        record = results.read_record(self.path)
-        if record.stamp != self._stamp() or _plans(record.tasks) != self._cells():
+        found = results.read_plan(self.path)
+        written = [(task.contrasts, task.cells) for task in found.tasks]
+        groups = self.experiment.by_task()
+        if found.stamp != self._stamp() or written != [
+            (self.experiment.contrasts_of(cells), tuple(map(_without_stages, cells))) for cells in groups
+        ]:
             return False
         return not missing_stages(list(self._planned.values()), self.workspace)
-
-    def _cells(self) -> list[TaskCells]:
-        """Return the contrasts and cells of every task."""
-        return [
-            (self.experiment.contrasts_of(cells), tuple(map(self._cell, cells)))
-            for cells in self.experiment.by_task()
-        ]
 
     def stages(self) -> dict[str, RunDir]:
         """Return the folders of all stages by id."""
@@ -170,26 +167,23 @@ class ExperimentFolder:
     def _planned(self) -> dict[str, PlannedStage]:
         return {stage.id: stage for stage in self.plan.stages_of(self.experiment.cells)}
 
-    def measures(self) -> list[Measure]:
-        """Return the study's measurements: cached, new, or the kept ones if the weights are missing."""
-        stored = (
-            self.folder.read(self._measures_file)
-            if self.folder.has(self._measures_file)
-            else {"measures": []}
-        )
-        digest = self._results_digest()
+    def measures(self) -> tuple[Measure, ...]:
+        """Return the study's measurements: cached, new, or the bundled ones if the weights are missing."""
         path = self.path / self._measures_file
-        if stored.get("of") == digest:
-            return _measures(stored, path)
+        content = self.folder.read(path.name) if path.exists() else {"measures": []}
+        stored = parsed(Measured, content, path)
+        digest = self._results_digest()
+        if stored.of == digest:
+            return stored.measures
         try:
             experiment = self.experiment
-            due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.looks else None
-            measured = experiment.measure(InFolders(self.workspace, due))
+            due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.design else None
+            found = experiment.measure(Finished(self.workspace, due))
         except StoreError:  # weights are missing: not trained here, or not yet
-            return _measures(stored, path)
-        if measured:
-            self._write_measures(measured, digest)
-        return _measures({"measures": measured}, path)
+            return stored.measures
+        if found:
+            self._write_measures(found, digest)
+        return parsed(Measured, {"measures": found}, path).measures
 
     def _write_measures(self, measures: list[Json], digest: str) -> None:
         self.folder.write(self._measures_file, {"format": FORMAT, "measures": measures, "of": digest})
@@ -215,13 +209,13 @@ class ExperimentFolder:
 
     def _interpretation(self) -> str:
         """Return the interpretation written by hand, from the folder of bundled results; "" without."""
-        file = self.kept / f"{self._name}.md" if self.kept else None
+        file = self.bundled / f"{self._name}.md" if self.bundled else None
         return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
 
     def _stamp(self) -> str:
         """Return a hash of everything that the report depends on."""
         experiment = self.experiment
-        cells = [[cell.row, cell.column, cell.label, cell.printed] for cell in experiment.cells]
+        cells = [[cell.row, cell.column, cell.label, str(cell.reported or "")] for cell in experiment.cells]
         content = [
             __version__,
             dict(experiment.about),
@@ -230,15 +224,15 @@ class ExperimentFolder:
             cells,
             self._results_digest(),
         ]
-        if experiment.looks:
-            content.append(str(experiment.looks))
+        if experiment.design:
+            content.append(str(experiment.design))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
-    def record(self, notes: tuple[str, ...] = ()) -> ExperimentRecord:
-        """Return the plan of the experiment as it is written to study.json."""
+    def planned(self, notes: tuple[str, ...] = ()) -> ExperimentResults:
+        """Return the experiment without results, as it is written to study.json."""
         experiment = self.experiment
-        previous = results.read_record(self.path) if self.folder.has(STUDY) else None
-        return ExperimentRecord(
+        previous = results.read_plan(self.path) if self.folder.has(STUDY) else None
+        return ExperimentResults(
             name=experiment.name,
             title=experiment.title,
             scale=experiment.scale,
@@ -249,77 +243,32 @@ class ExperimentFolder:
             about=dict(experiment.about),
             interpretation=self._interpretation(),
             figure=experiment.figure,
-            paper=experiment.paper,
             asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
             different=len(self.stages()),
             first_seed=experiment.first_seed,
+            share=experiment.share,
             stamp=self._stamp(),
-            looks=experiment.looks,
+            folder=self.path,
         )
 
-    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskRecord:
+    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskResults:
         task = cells[0].recipe.task
-        return TaskRecord(
-            label=cells[0].label or name_of(task),
-            task=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
+        return TaskResults(
+            name=cells[0].label or name_of(task),
+            card=_task_card(task, [manifest(part, self.workspace) for part in task.parts()]),
             metric=metric_of(task.form),
             contrasts=self.experiment.contrasts_of(cells),
-            cells=tuple(self._cell(cell) for cell in cells),
-            baselines=_known_baselines(task, self.workspace),
+            cells=tuple(map(_without_stages, cells)),
+            baselines=_baselines(task, self.workspace, known=True),
             notes=notes,
+            design=self.experiment.design,
         )
 
-    def _cell(self, cell: Cell) -> CellRecord:
-        stages = (f"stages/{stage}" for stage in cell.stages)
-        printed = PaperPlace(*cell.printed) if cell.printed else None
-        return CellRecord(cell.row, cell.column, cell.recipe.seed, tuple(stages), printed, cell.fold)
 
-    def _write(self, record: ExperimentRecord) -> None:
-        self.folder.write(STUDY, {"format": results.FORMAT} | asdict(record))
-
-
-@dataclass(frozen=True)
-class InFolders(Finished):
-    """The results of finished recipes, read from a workspace."""
-
-    workspace: Workspace
-    due: frozenset[str] | None = None  # ids of the stages that looks asked for; None: all are due
-
-    def is_due(self, recipe: Recipe) -> bool:
-        """Return whether a recipe was run at all; False for seeds that no look asked for."""
-        return self.due is None or stage_id(recipe) in self.due
-
-    def network(self, recipe: Recipe) -> Network:
-        """Return the trained network in eval mode."""
-        network = build_network(recipe)
-        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
-        return network.eval()
-
-    def result(self, recipe: Recipe) -> Json:
-        """Return scores, steps and cost of the last stage."""
-        return self.workspace.stage(recipe).read("result.json")
-
-    def log(self, recipe: Recipe) -> list[Json]:
-        """Return the training log of the last stage, one dict per line."""
-        folder = self.workspace.stage(recipe)
-        result = folder.read("result.json")  # raises StoreError if it has not finished
-        return read_log(folder.path / LOG, result.get("files", {}))
-
-
-def _plans(tasks: Iterable[TaskRecord]) -> list[TaskCells]:
-    return [(task.contrasts, task.cells) for task in tasks]
-
-
-def _measures(plain: Json, path: Path) -> list[Measure]:
-    """Validate and return the measurements in a file.
-
-    Raises:
-        StoreError: if the content is invalid.
-    """
-    try:
-        return pydantic.TypeAdapter(list[Measure]).validate_python(plain.get("measures"))
-    except pydantic.ValidationError as error:
-        raise StoreError(damaged_message(path, error, RUN_AGAIN.format(path.name))) from error
+def _without_stages(cell: Cell) -> CellResult:
+    """Return a cell as it is written before any of its stages has finished."""
+    folders = tuple(f"stages/{stage}" for stage in cell.stages)
+    return CellResult(cell.row, cell.column, cell.recipe.seed, folders, cell.reported, cell.fold)
 
 
 def manifest(task: Task, workspace: Workspace) -> Manifest:
@@ -338,33 +287,30 @@ def example_hashes(task: Task) -> Manifest:
     return {split: task.load(split).digests() for split in SPLITS}
 
 
-def _pooled_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """Return baseline scores of a task, averaged over folds, which are of about equal size."""
-    folds = [_baselines(part, workspace) for part in task.parts()]
+def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[str, float]:
+    """Return baseline scores of a task, averaged over folds, and cached for all experiments in a runs folder.
+
+    Args:
+        known: return nothing rather than compute scores.
+    """
+    cache = RunDir(workspace.runs / "baselines")
+    folds: list[dict[str, float]] = []
+    for part in task.parts():
+        scores = cache.read_cache(_cache_name(part)).get("scores", {})
+        if not scores and not known:
+            from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
+
+            scores = baseline_scores(part)
+            RunDir.make(cache.path).write(_cache_name(part), {"format": FORMAT, "scores": scores})
+        folds.append(scores)
+    # Folds are of about equal size.
     names = [name for name in folds[0] if all(name in scores for scores in folds)]
     return {name: float(np.mean([scores[name] for scores in folds])) for name in names}
 
 
-def _baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    """Return the baseline scores of a task, cached for all experiments in a runs folder."""
-    if not (scores := _known_baselines(task, workspace)):
-        from ..tasks.inspect.baselines import baseline_scores  # scikit-learn takes a second to import
-
-        scores = baseline_scores(task)
-        folder = RunDir.make(workspace.runs / "baselines")
-        folder.write(_cache_name(task), {"format": FORMAT, "scores": scores})
-    return scores
-
-
-def _known_baselines(task: Task, workspace: Workspace) -> dict[str, float]:
-    folder = RunDir(workspace.runs / "baselines")
-    name = _cache_name(task)
-    return dict(folder.read_cache(name).get("scores", {}))
-
-
 def _cache_name(task: Task) -> str:
     digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
-    return f"{name_of(task)}-{digest[:10]}.json"
+    return f"{file_name_of(task)}-{digest[:10]}.json"
 
 
 def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:

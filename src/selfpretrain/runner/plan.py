@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ..config import to_dict
 from ..errors import StoreError
-from ..report.results import read_stage
+from ..report.stage_results import read_stage
 from ..system.files import Json
 from ..training.cost import COUNTED, Cost
 from ..training.recipe import Recipe, stage_id

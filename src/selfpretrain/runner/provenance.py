@@ -6,7 +6,7 @@ words from their JSON; the classes that it names need not be importable.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +15,9 @@ from ..data.spec import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName, join_names, nearest
 from ..registry import SHELVES, module_of, name_of
 from ..report.integrity import read_log
-from ..report.manifest import ExperimentRecord
-from ..report.paper_numbers import PaperNumber, look_up
-from ..report.results import parsed, read_record
-from ..report.stage_results import StageResult
+from ..report.paper_numbers import PaperNumber
+from ..report.results import ExperimentResults, read_plan
+from ..report.stage_results import StageResult, parsed
 from ..system.files import Json, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data
@@ -65,7 +64,7 @@ class Citation:
     column: str
     seed: int
     stages: tuple[str, ...]  # of the cell, in order
-    reported: bool  # whether the cell shows this stage's score, not that of a later stage
+    scored: bool  # whether the cell shows this stage's score, not that of a later stage
     paper: PaperNumber | None  # the paper's number for this cell
 
 
@@ -137,7 +136,7 @@ def trace(folder: Path, rehash: bool = True, trusted: tuple[str, ...] = ()) -> P
     # Attempts in progress have no result that counts.
     finished = (path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt)
     results = _read_all(finished, _read_result, unreadable)
-    studies = _read_all(runs.glob("*/study.json"), lambda path: read_record(path.parent), unreadable)
+    studies = _read_all(runs.glob("*/study.json"), lambda path: read_plan(path.parent), unreadable)
     printed = tuple(_citations(folder.name, studies))
     data = _revive(recipe, trusted) if rehash else "the data were not read"
     environment = folder / "environment.json"
@@ -191,14 +190,13 @@ def _revive(recipe: Json, trusted: tuple[str, ...]) -> Recipe | str:
     return revived
 
 
-def _citations(stage: str, studies: dict[str, ExperimentRecord]) -> Iterator[Citation]:
-    for folder, record in studies.items():
-        for cell in (cell for task in record.tasks for cell in task.cells):
-            names = tuple(Path(path).name for path in cell.stages)
+def _citations(stage: str, studies: dict[str, ExperimentResults]) -> Iterator[Citation]:
+    for folder, study in studies.items():
+        for cell in study.cells:
+            names = tuple(Path(path).name for path in cell.folders)
             if stage in names:
-                paper = look_up(record.paper, astuple(cell.printed)) if cell.printed else None
-                reported = names[-1] == stage
-                yield Citation(folder, cell.row, cell.column, cell.seed, names, reported, paper)
+                scored = names[-1] == stage
+                yield Citation(folder, cell.row, cell.column, cell.seed, names, scored, cell.reported)
 
 
 def _chain(

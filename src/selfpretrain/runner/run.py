@@ -19,8 +19,8 @@ from ..training.recipe import Recipe
 from ..training.train import Stop
 from .executors.base import Ended, Executor
 from .experiment_dir import ExperimentFolder
-from .looks import announce, seeds_by_place
 from .plan import Plan, PlannedStage, chain_costs, missing_stages, plan_recipes
+from .sequential import announce, seeds_by_place
 from .trackers.base import tracking
 from .workspace import Workspace
 
@@ -33,15 +33,15 @@ PAUSE = 0.1
 RESUMABLE = "stopped; the same command resumes from here"
 
 
-def begin(plan: Plan, workspace: Workspace, kept: Path | None = None) -> ExperimentFolder:
-    """Write the plan of an experiment into its folder, and return that; with looks, train the headline first.
+def begin(plan: Plan, workspace: Workspace, bundled: Path | None = None) -> ExperimentFolder:
+    """Write the plan of an experiment into its folder, and return that; train what a design asks for.
 
     Args:
-        kept: folder of bundled results and of interpretations written by hand.
+        bundled: folder of bundled results and of interpretations written by hand.
     """
-    folder = ExperimentFolder(plan, workspace, kept)
-    if plan.experiment.looks:
-        folder = _run_looks(folder)
+    folder = ExperimentFolder(plan, workspace, bundled)
+    if plan.experiment.design:
+        folder = _run_sequentially(folder)
     if distributed.is_main():
         folder.write_plan(check_recipes(cell.recipe for cell in folder.experiment.cells))
     return folder
@@ -63,30 +63,31 @@ def finish(folder: ExperimentFolder, notes: Iterable[str] = ()) -> None:
             folder.finish(notes)
 
 
-def _run_looks(folder: ExperimentFolder) -> ExperimentFolder:
+def _run_sequentially(folder: ExperimentFolder) -> ExperimentFolder:
     """Train seed after seed until every headline difference is decided; return the folder of the cells due.
 
     Only the two columns of the headline are trained here; the others are left to the caller, for a verdict
     as early as possible.
     """
     notes: list[str] = []
-    record = None
+    planned = None
     if distributed.is_main():
         notes = check_recipes(cell.recipe for cell in folder.experiment.cells)
-        record = folder.record()
+        planned = folder.planned()
     while True:
-        due = seeds_by_place(folder, record)
+        due = seeds_by_place(planned)
         reached = replace(folder, plan=folder.plan.with_seeds(due))
         if distributed.is_main():
             reached.write_plan(notes)
         todo = reached.plan.stages_of(reached.experiment.headline_cells())
-        if not missing_stages(todo, folder.workspace):
+        missing = missing_stages(todo, folder.workspace)
+        if not missing:
             return reached
         announce(due, folder)
-        StageQueue.of(todo, folder.workspace).run()
+        StageQueue.of(todo, folder.workspace, missing).run()
 
 
-def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path | None = None) -> str:
+def detach(plan: Plan, workspace: Workspace, only: str | None = None, bundled: Path | None = None) -> str:
     """Submit the stages that are not on disk yet to an executor that outlives this process.
 
     Returns:
@@ -96,7 +97,7 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path
         SpecError: if the executor cannot run detached.
     """
     experiment = plan.experiment
-    ExperimentFolder(plan, workspace, kept).write_plan(
+    ExperimentFolder(plan, workspace, bundled).write_plan(
         check_recipes(cell.recipe for cell in experiment.cells)
     )
     missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)
@@ -107,9 +108,10 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, kept: Path
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
     """Train the stages of some recipes that are not on disk yet; warn of networks that fail their checks."""
     todo = plan_recipes(recipes, tested)
-    for problem in check_recipes(stage.recipe for stage in missing_stages(todo, workspace)):
+    missing = missing_stages(todo, workspace)
+    for problem in check_recipes(stage.recipe for stage in missing):
         warnings.warn(problem, stacklevel=2)
-    StageQueue.of(todo, workspace).run()
+    StageQueue.of(todo, workspace, missing).run()
 
 
 def _executor_name(missing: list[PlannedStage], costs: dict[str, float], workspace: Workspace) -> str:
@@ -160,13 +162,18 @@ class StageQueue:
         self.stopping = False
 
     @classmethod
-    def of(cls, stages: list[PlannedStage], workspace: Workspace) -> "StageQueue":
+    def of(
+        cls, stages: list[PlannedStage], workspace: Workspace, missing: list[PlannedStage] | None = None
+    ) -> "StageQueue":
         """Return a queue of the stages that are not on disk yet, with a progress display.
+
+        Args:
+            missing: those that are not on disk yet, if that is known.
 
         Raises:
             SpecError: if a stage was planned with a stub of its data.
         """
-        missing = missing_stages(stages, workspace)
+        missing = missing_stages(stages, workspace) if missing is None else missing
         for stage in missing:
             if stage.recipe.task_of(stage.recipe.last).stub:
                 raise SpecError(

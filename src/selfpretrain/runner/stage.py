@@ -29,6 +29,7 @@ from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
+from ..training.memory import saved_memory
 from ..training.recipe import (
     Recipe,
     build_network,
@@ -180,15 +181,19 @@ class StageRun:
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
         recipe, device = self.recipe, self.workspace.device
+        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
+        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
+        saving = saved_memory(recipe.last, stage)
+        if saving:
+            emit(Event("fit", self.stage.id, numbers={"how": saving}))
         if self.main:
             plain = to_dict(self.stage.recipe)
             self.folder.write("recipe.json", {"format": FORMAT} | plain)
-            self.folder.write("environment.json", environment(device) | recipe.model.mixer.libraries(device))
+            place = environment(device) | recipe.model.mixer.libraries(device)
+            self.folder.write("environment.json", place | ({"memory saved by": saving} if saving else {}))
             if modules := foreign_modules(plain):
                 sources = {module: code_hash.source_of(module) for module in modules}
                 self.folder.write(SOURCES, {"format": FORMAT, "modules": sources})
-        torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
-        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
         return {
             "stage": stage,
             "network": self.network,

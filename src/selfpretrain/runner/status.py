@@ -8,9 +8,8 @@ from typing import Literal
 
 from ..data.store import stored_datasets, verify
 from ..errors import SelfPretrainError, StoreError, Taken
-from ..report import results
-from ..report.manifest import ExperimentRecord
-from ..report.results import read_record
+from ..report.results import ExperimentResults, read_plan
+from ..report.stage_results import examined
 from ..system.files import lock_holder
 from .provenance import locate
 from .run_dir import CHECKPOINT, ERROR, RESULT, WEIGHTS, RunDir
@@ -39,12 +38,12 @@ def statuses(runs: Path) -> list[StageStatus]:
 
 def referenced_stages(runs: Path) -> set[str]:
     """Return the names of the stages that the studies in a runs folder refer to."""
-    records = [read_record(path.parent) for path in runs.glob("*/study.json")]
-    return {Path(stage).name for record in records for stage in _stage_paths(record)}
+    plans = [read_plan(path.parent) for path in runs.glob("*/study.json")]
+    return {Path(stage).name for plan in plans for stage in _stage_paths(plan)}
 
 
-def _stage_paths(record: ExperimentRecord) -> set[str]:
-    return {stage for task in record.tasks for cell in task.cells for stage in cell.stages}
+def _stage_paths(plan: ExperimentResults) -> set[str]:
+    return {stage for cell in plan.cells for stage in cell.folders}
 
 
 def unused_stages(runs: Path) -> list[tuple[RunDir, int]]:
@@ -109,16 +108,16 @@ def check(name: str, runs: Path) -> Iterator[tuple[str, list[str]]]:
     folder = Path(name)
     if (folder / "stages").is_dir():
         for study in sorted(path.parent for path in folder.glob("*/study.json")):
-            yield study.name, _flaws(partial(read_record, study))
+            yield study.name, _flaws(partial(read_plan, study))
         stages = _stages(folder)
     elif datasets := _datasets(folder):
         for dataset in datasets:
             yield dataset.name, _flaws(partial(verify, dataset))
         return
     elif ((found := locate(name, runs)) / "study.json").is_file():
-        flaws = _flaws(partial(read_record, found))
+        flaws = _flaws(partial(read_plan, found))
         yield found.name, flaws
-        paths = set() if flaws else _stage_paths(read_record(found))
+        paths = set() if flaws else _stage_paths(read_plan(found))
         stages = [RunDir(found.resolve().parent / path) for path in sorted(paths)]
     else:
         stages = [RunDir(found)]
@@ -135,7 +134,7 @@ def _datasets(folder: Path) -> list[Path]:
 
 def _flaws_of_stage(stage: RunDir) -> list[str]:
     try:
-        _, flaws = results.examined(stage.path)
+        _, flaws = examined(stage.path)
     except StoreError as error:
         return [str(error)]
     weights = partial(stage.load, WEIGHTS, stage.read(RESULT).get("weights", ""))

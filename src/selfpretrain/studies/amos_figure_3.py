@@ -35,7 +35,7 @@ from .common.table_study import (
     mean_score,
     panel,
 )
-from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
+from .recipes.arms import SCRATCH, SPT, ArmRecipes
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 SMALL_PARTS = (0.05, 0.2, 0.5, 1.0)
@@ -50,13 +50,11 @@ SMALL = (
 class DataScale(TableStudy):
     """Three arms per fraction of the data."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     space = SearchSpace(lr=(1e-3, 5e-4), batch=())
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT, PATHFINDER)
-    columns = (SCRATCH, MATCHED, SPT)
     small_objective = {TEXT: "causal"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
@@ -69,9 +67,9 @@ class DataScale(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""
         plots = []
-        for label, task in self.available_tasks().items():
+        for label, cells in self.cells_by_task().items():
             means: dict[str, dict[str, float]] = {}
-            for cell in self.task_cells(label, task):
+            for cell in cells:
                 means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)
             curves: dict[str, Points] = {}
             for row, by_column in means.items():

@@ -38,6 +38,7 @@ class Kernels(TableStudy):
     """Two arms; the result is the plot of the pretrained kernels."""
 
     contrasts = ((SPT, MATCHED),)
+    figure = "none"
     columns = (MATCHED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)
@@ -47,12 +48,12 @@ class Kernels(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the kernel envelopes of the first seed, at the start and after pretraining."""
         plots = []
-        for label, task in self.available_tasks().items():
-            for cell in self.task_cells(label, task):
+        for label, cells in self.cells_by_task().items():
+            for cell in cells:
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
                     states = {"HiPPO": build_network(pretraining), "SPT": finished.network(pretraining)}
-                    plots += _panels(label, states, task.form.length)
+                    plots += _panels(label, states, cell.recipe.task.form.length)
         return plots
 
 

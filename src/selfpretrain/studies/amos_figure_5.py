@@ -20,12 +20,11 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
+from .common.shares import recipes_by_share
 from .common.table_study import IMAGE, TEXT, Points, TableRow, TableStudy, panel
 
 SCRATCH = "from scratch"
 SPT = "SPT"
-SHARE = 40
-"""Percent of the budget spent on pretraining."""
 
 
 @spec
@@ -33,6 +32,7 @@ class Curves(TableStudy):
     """Two arms: 0 and 40 % of the budget in pretraining."""
 
     contrasts = ((SPT, SCRATCH),)
+    figure = "none"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
@@ -40,20 +40,14 @@ class Curves(TableStudy):
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of Table 8 for both shares."""
-        arms = self.arms(label, task, architecture)
-        scratch = self.with_percent_of_budget(arms.finetune, label, 100)
-        pretrain = self.with_percent_of_budget(arms.pretrain, label, SHARE)
-        finetune = self.with_percent_of_budget(arms.finetune, label, 100 - SHARE)
-        return {
-            SCRATCH: Recipe(task, arms.model, (scratch,)),
-            SPT: Recipe(task, arms.model, (pretrain, finetune)),
-        }
+        shares = recipes_by_share(self, label, task, architecture)
+        return {SCRATCH: shares["0 %"], SPT: shares["40 %"]}
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
         plots = []
-        for label, task in self.available_tasks().items():
-            cells = {cell.column: cell.recipe for cell in self.task_cells(label, task)}
+        for label, of_task in self.cells_by_task().items():
+            cells = {cell.column: cell.recipe for cell in of_task}
             stages = {
                 "from scratch": cells[SCRATCH],
                 "pretraining": cells[SPT].upto(0),

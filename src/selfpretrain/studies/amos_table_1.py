@@ -47,7 +47,6 @@ class TransformerOnLra(TableStudy):
         (CAUSAL, SCRATCH),
         (MASKED, JOINT),
     )
-    figure = "bars"
     paper = "amos2024"
     tasks = LRA
     small_tasks = (LISTOPS, TEXT, IMAGE, PATHFINDER, SPEECH)

@@ -36,7 +36,7 @@ from .common.table_study import (
     TableRow,
     TableStudy,
 )
-from .recipes.arms import MATCHED, SCRATCH, SPT, with_model
+from .recipes.arms import SCRATCH, SPT, with_model
 
 CORPUS = "pretrained on text"
 PYTHIA_70M = Pythia(pretrained=True)
@@ -55,13 +55,10 @@ PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objecti
 class StateOfTheArt(TableStudy):
     """Three arms per architecture."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     paper = "amos2024"
     tasks = (TEXT, LISTOPS, RETRIEVAL, IMAGE, PATHFINDER, PATHX, PATHX256)
     small_tasks = (TEXT, PATHFINDER)
     averaged = LRA
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
         TableRow("Transformer", Attention(), "transformer-rotary"),
         S4_ROW,
@@ -69,7 +66,7 @@ class StateOfTheArt(TableStudy):
         TableRow("SPADE", Spade(), "like:transformer-rotary", small=Spade(size=16)),
     )
     table = "Table 2"
-    printed = {
+    paper_rows = {
         ("Transformer", SCRATCH): "Transformers + Rotary",
         ("Transformer", SPT): "Transformers + Rotary + Masked SPT",
         ("S4", SCRATCH): "S4",

@@ -21,18 +21,15 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from .common.table_study import BIDMC, BIDMC_APART, SPEECH, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT
+from .recipes.arms import MATCHED, SPT
 
 
 @spec
 class Signals(TableStudy):
     """Two directions and three arms per architecture."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     paper = "amos2024"
     tasks = (SPEECH, "sCIFAR", *BIDMC, *BIDMC_APART)
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
         TableRow("Transformer", Attention(), "transformer-rotary"),
         TableRow("S4", S4(), "s4"),

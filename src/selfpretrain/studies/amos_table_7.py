@@ -19,20 +19,17 @@ from ..config import spec
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, with_model
+from .recipes.arms import MATCHED, SPT, with_model
 
 
 @spec
 class Priors(TableStudy):
     """Two initialisations and three arms per architecture."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     paper = "amos2024"
     tasks = averaged = (LISTOPS, TEXT, IMAGE, PATHX)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (TableRow("S4", S4(), "s4"), TableRow("DLR", DLR(), "dlr"))
 
     def rows(self, label: str) -> Iterator[TableRow]:

@@ -21,9 +21,8 @@ from ..mixers.s4d import S4D
 from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
+from .common.shares import recipes_by_share
 from .common.table_study import IMAGE, TEXT, PaperCell, TableRow, TableStudy
-
-SHARES = {"0 %": 0, "20 %": 20, "40 %": 40, "60 %": 60}
 
 
 @spec
@@ -31,7 +30,6 @@ class Shares(TableStudy):
     """Four shares of pretraining per architecture."""
 
     contrasts = (("20 %", "0 %"), ("40 %", "0 %"), ("60 %", "0 %"))
-    figure = "bars"
     paper = "amos2024"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT,)
@@ -49,15 +47,7 @@ class Shares(TableStudy):
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return one recipe per share of the budget in pretraining."""
-        arms = self.arms(label, task, architecture)
-        recipes = {}
-        for column, share in SHARES.items():
-            parts = ((arms.pretrain, share), (arms.finetune, 100 - share))
-            stages = [
-                self.with_percent_of_budget(stage, label, percent) for stage, percent in parts if percent
-            ]
-            recipes[column] = Recipe(task, arms.model, tuple(stages))
-        return recipes
+        return recipes_by_share(self, label, task, architecture)
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
         """Return the place in the paper, where shares are rows."""

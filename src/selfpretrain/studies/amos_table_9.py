@@ -20,7 +20,7 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, PATHFINDER, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
+from .recipes.arms import MATCHED, SPT, with_size
 from .recipes.tables import read_table
 
 ARCHITECTURES = {
@@ -33,12 +33,10 @@ ARCHITECTURES = {
 class Sizing(TableStudy):
     """Three arms per size."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "lines"
     paper = "amos2024"
     tasks = (IMAGE,)
     small_tasks = (IMAGE, PATHFINDER)
-    columns = (SCRATCH, MATCHED, SPT)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield each architecture in every size; at the small scale the Transformer alone."""

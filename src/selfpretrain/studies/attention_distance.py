@@ -35,20 +35,23 @@ class AttentionDistance(TableStudy):
     """Two arms, and the attention distance of their networks."""
 
     contrasts = ((SPT, MATCHED),)
+    columns = (MATCHED, SPT)
+    figure = "none"
     tasks = (LISTOPS, TEXT, IMAGE)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the attention distance by layer, one curve per state of training."""
         plots = []
-        for label, task in self.available_tasks().items():
-            cells = {cell.column: cell.recipe for cell in self.task_cells(label, task)}
+        for label, of_task in self.cells_by_task().items():
+            cells = {cell.column: cell.recipe for cell in of_task}
             networks = {
                 "fresh": build_network(cells[MATCHED]),
                 "from scratch": finished.network(cells[MATCHED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),
             }
+            task = cells[SPT].task
             distances = {name: attention_distance(network, task) for name, network in networks.items()}
             series = [{"label": k, "x": list(range(1, len(y) + 1)), "y": y} for k, y in distances.items()]
             plots.append({"title": label, "x": "layer", "y": "mean distance in positions", "series": series})

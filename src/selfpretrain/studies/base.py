@@ -32,10 +32,9 @@ class Study(abc.ABC):
 
     contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; main contrast first
     figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # plot of the scores on its page
-    paper: ClassVar[str] = ""  # CSV file of published numbers, e.g. amos2024
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and bundled results
-    kept_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
+    bundled_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return the (treatment, control) columns of the differences to report; the main one first."""
@@ -119,7 +118,6 @@ class Study(abc.ABC):
             about=about(self),
             notes=tuple(self.notes(planner)),
             figure=self.figure,
-            paper=self.paper,
             measure=self.measures,
             lasting=self.lasting and not self.changed,
         )

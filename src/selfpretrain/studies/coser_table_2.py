@@ -37,7 +37,6 @@ TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 class Ladder(TableStudy):
     """One column per length of pretraining."""
 
-    figure = "bars"
     paper = "coser2025"
     paper_recipes = "coser"
     contrasts = (

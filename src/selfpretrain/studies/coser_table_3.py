@@ -34,7 +34,6 @@ class Frozen(TableStudy):
     """Three arms per task."""
 
     contrasts = (("attention frozen", TRAINED), ("attention and MLP frozen", TRAINED))
-    figure = "bars"
     paper = "coser2025"
     paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)

@@ -41,7 +41,6 @@ class QueriesAndKeys(TableStudy):
     """Four arms per initialisation."""
 
     contrasts = ((QK, SCRATCH), (ALL, SCRATCH), (REST, SCRATCH), (ALL, QK))
-    figure = "bars"
     paper = "coser2025"
     paper_recipes = "coser"
     tasks = (IMAGE, PATHFINDER, TEXT)

@@ -102,17 +102,17 @@ class DepthAndSource(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
         plots = []
-        for label, task in self.available_tasks().items():
+        for label, cells in self.cells_by_task().items():
             curves: dict[str, Points] = {}
-            for cell in self.task_cells(label, task):
+            for cell in cells:
                 layers = cell.row.partition(" · ")[2]
                 append_point(
                     curves, cell.column, layers, mean_score(finished, cell.recipe, self.seeds, "train")
                 )
-                if cell.printed:
-                    table, row, column = cell.printed
-                    printed = look_up(self.paper, (table, row.replace(", test", ", train"), column)).value
-                    append_point(curves, f"{cell.column}, printed", layers, 100 * (printed or 0.0))
+                if found := cell.reported:
+                    place = (found.table, found.row.replace(", test", ", train"), found.column)
+                    value = 100 * (look_up(self.paper, place).value or 0.0)
+                    append_point(curves, f"{cell.column}, printed", layers, value)
             plots.append(panel(f"{label}: accuracy on training data", "", "%", curves))
         return plots
 

@@ -19,29 +19,26 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from .common.table_study import LRA, TableRow, TableStudy, due_runs
-from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
 class FailedSeeds(TableStudy):
     """Three arms per task."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     tasks = LRA
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of the share of failed seeds by arm and task."""
         series: dict[str, list[float]] = {}
-        for label, task in self.available_tasks().items():
-            limit = chance_accuracy(task)
-            for cell in self.task_cells(label, task):
+        by_task = self.cells_by_task()
+        for cells in by_task.values():
+            limit = chance_accuracy(cells[0].recipe.task)
+            for cell in cells:
                 runs = due_runs(finished, cell.recipe, self.seeds)
                 scores = [finished.result(recipe)["scores"]["test"]["score"] for recipe in runs]
                 series.setdefault(cell.column, []).append(float(np.mean([s < limit for s in scores])))
-        x = list(self.available_tasks())
+        x = list(by_task)
         curves = [{"label": column, "x": x, "y": shares} for column, shares in series.items()]
         return [{"title": "Runs at chance", "x": "", "y": "share of seeds", "series": curves}]
 

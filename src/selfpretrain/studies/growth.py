@@ -24,7 +24,7 @@ from ..runner.experiment import Cell, Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..tasks.paths import Paths
-from ..training.cost import Planner
+from ..training.cost import COUNTED, Planner
 from ..training.recipe import Recipe
 from .arms.base import recipes_by_column
 from .common.table_study import (
@@ -50,20 +50,19 @@ class Growth(TableStudy):
     """Five arms per length."""
 
     contrasts = ((SPT, MATCHED), (SPT_TRIPLE, MATCHED_TRIPLE), (SPT, SPT_THIRD), (SPT_TRIPLE, SPT))
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (PATHFINDER, PATHX)
     architectures = (
         TableRow("Transformer", Attention(), "transformer-rotary"),
         TableRow("S4D", S4D(), "like:transformer-rotary"),
     )
 
-    def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
-        """Yield the cells of an architecture at every length of a task."""
+    def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
+        """Yield the cells of a task at each of its lengths."""
         sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
         for sized_task in sizes:
             name = f"{label}, {sized_task.form.length:,} positions"
-            for cell in super().row_cells(label, sized_task, architecture, planner):
-                yield replace(cell, label=name)
+            yield from (replace(cell, label=name) for cell in super().task_cells(label, sized_task, planner))
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return matched scratch and SPT, also with a third and with three times the pretraining."""
@@ -78,8 +77,8 @@ class Growth(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by length, one per architecture with a curve per arm."""
         curves: dict[str, dict[str, Points]] = {}
-        for label, task in self.available_tasks().items():
-            for cell in self.task_cells(label, task):
+        for cells in self.cells_by_task().values():
+            for cell in cells:
                 length = cell.recipe.task.form.length
                 mean = mean_score(finished, cell.recipe, self.seeds)
                 append_point(curves.setdefault(cell.row, {}), cell.column, length, mean)

@@ -27,7 +27,6 @@ class S4OnLra(TableStudy):
     """Two arms: scratch, and scratch with the FLOPs of self-pretraining and finetuning."""
 
     contrasts = ((MATCHED, SCRATCH),)
-    figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = averaged = LRA
@@ -35,7 +34,7 @@ class S4OnLra(TableStudy):
     columns = (SCRATCH, MATCHED)
     share = 0.5
     table = "Table 10"
-    printed = {("S4", SCRATCH): "S4 (original)", ("S4, updated", SCRATCH): "S4 (updated)"}
+    paper_rows = {("S4", SCRATCH): "S4 (original)", ("S4, updated", SCRATCH): "S4 (updated)"}
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield S4 with the published settings and, at the paper scale, with the updated ones."""

@@ -39,7 +39,7 @@ from ..training import evaluate
 from ..training.model import Network
 from ..training.recipe import Recipe
 from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy, panel
-from .recipes.arms import MATCHED, SCRATCH, SPT
+from .recipes.arms import SCRATCH
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
 """Sampling rates of the test data, in Hz; networks are trained at the last."""
@@ -62,16 +62,13 @@ ROWS = {
 class TenWords(TableStudy):
     """Two kinds of features, and three arms per architecture."""
 
-    contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure = "bars"
     paper = "gu2022"
     paper_recipes = "gu"
     tasks = (TEN_WORDS, TEN_WORDS_RAW)
-    columns = (SCRATCH, MATCHED, SPT)
     share = 0.5
     table = "Table 5"
     names = {TEN_WORDS: "MFCC", TEN_WORDS_RAW: "raw"}
-    printed = {(row.name, SCRATCH): row.name for rows in ROWS.values() for row in rows}
+    paper_rows = {(row.name, SCRATCH): row.name for rows in ROWS.values() for row in rows}
     space = SearchSpace(lr=(1e-3, 5e-4), batch=(), dropout=(0.0, 0.1))
 
     def rows(self, label: str) -> Iterator[TableRow]:
@@ -80,10 +77,8 @@ class TenWords(TableStudy):
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return a plot of accuracy on raw samples by sampling rate, for the first seed."""
-        task = self.available_tasks().get(TEN_WORDS_RAW)
-        if not isinstance(task, Speech):
-            return []
-        return [plot_sampling_rates(list(self.task_cells(TEN_WORDS_RAW, task)), finished)]
+        cells = self.cells_by_task().get(TEN_WORDS_RAW, [])
+        return [plot_sampling_rates(cells, finished)] if cells else []
 
 
 def plot_sampling_rates(cells: Sequence[Cell], finished: Finished) -> Json:

@@ -22,10 +22,8 @@ class IdenticalStart(TableStudy):
     """Three arms per initialisation."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
-    figure = "bars"
     tasks = (TEXT, IMAGE)
     small_objective = {TEXT: "causal"}
-    columns = (SCRATCH, MATCHED, SPT)
     architectures = (
         TableRow(
             "independent start", Attention(), "transformer-dagger", change=with_attention_start("independent")

@@ -28,7 +28,6 @@ from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
 from ..training.cost import COUNTED, Planner
-from ..training.recipe import Stage
 from .arms.base import recipes_by_column
 from .base import Scale, Study
 from .common.table_study import Points, mean_score, panel
@@ -97,17 +96,15 @@ class LabelFraction(Study):
         self, task: Digits | Paths, arms: ArmRecipes, seed: int, planner: Planner
     ) -> Iterator[Cell]:
         for share in SHARES:
-            finetune, scratch = (_limit_labels(task, stage, share) for stage in (arms.finetune, arms.scratch))
-            columns = recipes_by_column(
-                task, replace(arms, finetune=finetune, scratch=scratch), seed, planner
+            labels = max(1, round(share * task.train))
+            finetune, scratch = (
+                replace(stage, fraction=share, batch=min(stage.batch, labels))
+                for stage in (arms.finetune, arms.scratch)
             )
+            limited = replace(arms, finetune=finetune, scratch=scratch)
+            columns = recipes_by_column(task, limited, seed, planner)
             for column, recipe in columns.items():
                 yield Cell(f"{share:.0%} of labels", column, recipe)
-
-
-def _limit_labels(task: Digits | Paths, stage: Stage, share: float) -> Stage:
-    labels = max(1, round(share * task.train))
-    return replace(stage, fraction=share, batch=min(stage.batch, labels))
 
 
 study = LabelFraction

@@ -23,7 +23,7 @@ from ..mixers.window import Window
 from ..runner.experiment import Cell
 from ..tasks.base import Task
 from ..tasks.common.shuffled import Shuffled
-from ..training.cost import Planner
+from ..training.cost import COUNTED, Planner
 from .common.table_study import IMAGE, PATHFINDER, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
 
@@ -36,7 +36,7 @@ class Locality(TableStudy):
     """Two arms per window."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
 
@@ -46,12 +46,12 @@ class Locality(TableStudy):
         for reach in (16, 4) if label == IMAGE else (4, 1):
             yield TableRow(f"to {reach} on either side", Window(reach=reach), FAMILY)
 
-    def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
+    def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells on the original images and, for full attention, on permuted positions."""
-        yield from super().row_cells(label, task, architecture, planner)
-        if architecture.name == EVERYWHERE:
-            for block in (8, 1) if label == IMAGE else (4, 1):
-                yield from super().row_cells(label, Shuffled(task, block), architecture, planner)
+        yield from super().task_cells(label, task, planner)
+        for block in (8, 1) if label == IMAGE else (4, 1):
+            shuffled = super().task_cells(label, Shuffled(task, block), planner)
+            yield from (cell for cell in shuffled if cell.row == EVERYWHERE)
 
 
 study = Locality

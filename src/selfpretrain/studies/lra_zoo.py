@@ -27,7 +27,7 @@ class Zoo(TableStudy):
     """Two arms per architecture."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     paper = "gu2022"
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
@@ -41,7 +41,7 @@ class Zoo(TableStudy):
         for row in ROWS
     )
     table = "Table 10"
-    printed = {(row["row"], MATCHED): row["row"] for row in ROWS if row["source"].endswith("Table 10")}
+    paper_rows = {(row["row"], MATCHED): row["row"] for row in ROWS if row["source"].endswith("Table 10")}
 
 
 study = Zoo

@@ -16,7 +16,7 @@ What differs: one width, depth and learning rate for all, chosen with other arch
 an architecture badly may lose for that reason alone. At the small scale pictures of paths, text, and
 associative recall of four pairs; networks of about 72,000 parameters. Steps of pretraining and finetuning,
 fewer than in other studies, were chosen on validation for the Transformer: 1,000 and 600 on paths, 1,250 and
-400 on text, 600 and 300 on recall (docs/miniatures.md). Layers out of the library transformers need the
+400 on text, 600 and 300 on recall (docs/log.md). Layers out of the library transformers need the
 extra ``hf``, and are left out without it.
 """
 
@@ -92,13 +92,11 @@ class ModernZoo(TableStudy):
     """Three arms per architecture."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
-    figure = "bars"
     tasks = (PATHFINDER, TEXT)
     small_tasks = (PATHFINDER, TEXT, RECALL)
     stand_ins = STAND_INS | {RECALL: Recall(pairs=4, keys=8, values=8)}
     objective = "causal"
     small_objective = {PATHFINDER: "causal", TEXT: "causal", RECALL: "causal"}
-    columns = (SCRATCH, MATCHED, SPT)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the architectures that can be built here; at smoke scale, each on one task only."""
@@ -128,9 +126,9 @@ class ModernZoo(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of accuracy by size of the state, one per task with a curve per arm."""
         plots = []
-        for label, task in self.available_tasks().items():
-            cells = [cell for cell in self.task_cells(label, task) if cell.row in ZOO]  # without further rows
-            sized = [(ZOO[cell.row].state(cell.recipe.model.width), cell) for cell in cells]
+        for label, cells in self.cells_by_task().items():
+            ours = [cell for cell in cells if cell.row in ZOO]  # without further rows
+            sized = [(ZOO[cell.row].state(cell.recipe.model.width), cell) for cell in ours]
             curves: dict[str, Points] = {}
             for size, cell in sorted(sized, key=lambda pair: pair[0]):
                 if size:

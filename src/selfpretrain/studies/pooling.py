@@ -16,7 +16,7 @@ gain.
 What differs: no paper asked. At the small scale every pooling has two rows: pictures of paths with the
 settings of the demonstration (``selfpretrain compare`` without a task), which are short and were chosen with
 the mean, and longer, with the settings that the task brings along. In trials on validation
-(docs/miniatures.md) self-pretrained networks that show their head the last position alone were at 52 and 56 %
+(docs/log.md) self-pretrained networks that show their head the last position alone were at 52 and 56 %
 with the short ones. No setting was chosen for another pooling. The objective is causal, so that the last
 position is the only one that has seen everything. All poolings start from the same pretraining; in the short
 rows it was done twice, on two processors that round differently.
@@ -46,11 +46,11 @@ class PoolingStudy(TableStudy):
     """Two arms per pooling."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = (PATHFINDER, IMAGE)
     small_tasks = (PATHFINDER,)
     small_objective = {PATHFINDER: DEMO_OBJECTIVE}
-    kept_seeds = 5
+    bundled_seeds = 5
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the Transformer with every pooling; at the small scale trained briefly, then longer."""

@@ -25,7 +25,7 @@ class RankingOverTasks(TableStudy):
     """Two arms per architecture."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "bars"
+    columns = (MATCHED, SPT)
     tasks = LRA
     architectures = (
         TableRow("Transformer", Attention(), "like:transformer-dagger"),

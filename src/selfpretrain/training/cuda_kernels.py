@@ -105,19 +105,21 @@ def as_on_cuda() -> Iterator[CudaKernels]:
     kernels = CudaKernels()
     usual, usual_checkpoint = torch.autocast, checkpoint._checkpoint_without_reentrant_generator
 
-    def autocast(device: str, *args: Any, **kwargs: Any) -> Any:
+    def autocast(
+        device: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> Any:
         if device != "meta":
-            return usual(device, *args, **kwargs)
-        return kernels.autocast(bool(kwargs.get("enabled", True)))
+            return usual(device, dtype, enabled, cache_enabled)
+        return kernels.autocast(enabled)
 
-    def recomputed(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def recomputed(function: Callable[..., Any], *args: Any) -> Any:
         """Recompute activations in the precision that they had, as ``torch.autocast`` does."""
 
         def again(*inputs: Any, half: bool = kernels.half) -> Any:
             with kernels, kernels.autocast(half):  # not active within ``backward``, where it runs
                 return function(*inputs)
 
-        return usual_checkpoint(again, *args, **kwargs)
+        return usual_checkpoint(again, *args)
 
     torch.autocast = autocast  # type: ignore[assignment, misc]
     checkpoint._checkpoint_without_reentrant_generator = recomputed  # type: ignore[assignment]

@@ -129,7 +129,8 @@ def _batch_size(network: nn.Module, objective: Objective, data: SequenceDataset,
 def larger_batch_size(size: int, used: int, free: int) -> int:
     """Return the batch size that uses half of the free memory of a GPU, within the limits of CUDA's kernels.
 
-    Only for objectives without masking: masks are drawn per batch, and must not depend on memory.
+    It is a power of two, as FlexAttention and compiled blocks are compiled once for every size. Only for
+    objectives without masking: masks are drawn per batch, and must not depend on memory.
 
     Args:
         size: number of the longest examples that were tried.
@@ -137,7 +138,8 @@ def larger_batch_size(size: int, used: int, free: int) -> int:
         free: free memory, in bytes.
     """
     memory = min(round(free * MEMORY_SHARE), MAX_MEMORY)
-    return min(MAX_LARGER, size * max(1, memory // max(used, 1)))
+    fits = size * max(1, memory // max(used, 1))
+    return min(MAX_LARGER, 1 << fits.bit_length() - 1)
 
 
 def validation_data(recipe: Recipe) -> SequenceDataset:

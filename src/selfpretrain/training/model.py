@@ -8,7 +8,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated, Literal
 
@@ -22,16 +22,16 @@ from torch.utils.checkpoint import checkpoint
 from ..config import Count, Rate, spec
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
-from ..mixers.base import LayerContext, Mixer, Positions, recompute_layers, refuse_causal
+from ..mixers.base import KernelLayer, LayerContext, Mixer, Positions, recompute_layers, refuse_causal
 from ..objectives.common.heads import Pooling
 from ..registry import name_of
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
 from ..system import distributed
 
 SYMBOL_STD = 0.25
-"""Standard deviation of initial token embeddings, see docs/adr/0021."""
+"""Standard deviation of initial token embeddings, see docs/decisions.md."""
 POSITION_STD = 0.5
-"""Standard deviation of initial learned position embeddings, see docs/adr/0021."""
+"""Standard deviation of initial learned position embeddings, see docs/decisions.md."""
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu, "silu": F.silu}
 
 
@@ -174,22 +174,26 @@ class Block(nn.Module):
         self.mlp = Mlp(spec) if spec.expand else None
         self.dropout = nn.Dropout(spec.dropout)
 
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Return the sequence after mixer and MLP."""
-        x = self._mix(x, padding_mask)
+    def forward(self, x: Vectors, padding_mask: PaddingMask = None, kernel: Tensor | None = None) -> Vectors:
+        """Return the sequence after mixer and MLP.
+
+        Args:
+            kernel: that of the mixer, see ``KernelLayer``; None: it has none, or computes its own.
+        """
+        x = self._mix(x, padding_mask, () if kernel is None else (kernel,))
         if self.mlp is None or self.norm2 is None:
             return x
         x = x + self.dropout(self.mlp(self.norm2(x, padding_mask) if self.pre else x))
         return x if self.pre else self.norm2(x, padding_mask)
 
-    def _mix(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
+    def _mix(self, x: Vectors, padding_mask: PaddingMask, kernel: tuple[Tensor, ...]) -> Vectors:
         if self.norm1 is None:
             return self.mixer(x, padding_mask).to(x.dtype)
         u = self.norm1(x, padding_mask) if self.pre else x
         if self.owns_residual:
             x = self.mixer(u, padding_mask, x)
         else:
-            x = x + self.dropout(self.mixer(u, padding_mask))
+            x = x + self.dropout(self.mixer(u, padding_mask, *kernel))
         return x if self.pre else self.norm1(x, padding_mask)
 
 
@@ -230,6 +234,7 @@ class Network(nn.Module):
         self.head = head
         self.whole = spec.mixer.whole
         self.activation_checkpointing = False  # recompute the activations of blocks in the backward pass
+        self.joint_kernels = False  # compute the convolution kernels of all blocks at once
 
     def networks(self) -> "list[Network]":
         """Return the networks that are trained independently of one another: this one."""
@@ -249,13 +254,20 @@ class Network(nn.Module):
         """Return the input of the head: one vector per position."""
         # The residual stream stays in fp32 under autocast.
         x = self.embed(inputs, masked).to(self.embed.mask_token.dtype)
-        for block in self.blocks:
+        for block, kernel in zip(self.blocks, self._kernels(x.shape[1]), strict=True):
             if self.activation_checkpointing and torch.is_grad_enabled():
                 contexts = functools.partial(_recompute_contexts, block)
-                x = checkpoint(block, x, padding_mask, use_reentrant=False, context_fn=contexts)
+                x = checkpoint(block, x, padding_mask, kernel, use_reentrant=False, context_fn=contexts)
             else:
-                x = block(x, padding_mask)
+                x = block(x, padding_mask, kernel)
         return x if self.norm is None else self.norm(x, padding_mask)
+
+    def _kernels(self, length: int) -> Sequence[Tensor | None]:
+        """Return the kernel of each block's mixer; None if it computes its own."""
+        layers = [block.mixer for block in self.blocks]
+        if self.joint_kernels and isinstance(layers[0], KernelLayer):
+            return layers[0].kernels(layers, length)
+        return [None] * len(layers)
 
     def forward(
         self,

@@ -16,7 +16,7 @@ from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..objectives.base import Denoise, Objective
-from ..registry import name_of
+from ..registry import file_name_of, name_of
 from ..tasks.base import Task
 from . import code_hash
 from .model import Model, Network
@@ -163,7 +163,7 @@ def fingerprint(recipe: Recipe) -> str:
 def stage_id(recipe: Recipe) -> str:
     """Return the name of a recipe's last stage, and of its folder."""
     parts = (recipe.task_of(recipe.last), recipe.model.mixer, recipe.last.objective)
-    return "-".join([*map(name_of, parts), fingerprint(recipe)])
+    return "-".join([*map(file_name_of, parts), fingerprint(recipe)])
 
 
 def identity(recipe: Recipe) -> dict[str, Any]:

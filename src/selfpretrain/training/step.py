@@ -40,7 +40,10 @@ def precision_context(precision: Precision, device: torch.device) -> Iterator[No
 
 
 def prepare(network: Network, stage: Stage, device: torch.device) -> None:
-    """Set up activation checkpointing and compilation of a network's blocks.
+    """Set up activation checkpointing, joint kernels and compilation of a network's blocks.
+
+    On GPUs, kernels of all blocks are computed at once: there, launches take the time. On CPUs, those of one
+    block fit into caches; and a block that is compiled has its kernel compiled with it.
 
     Raises:
         SpecError: if the device does not support the precision, or the batch size is not divisible by
@@ -56,6 +59,7 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
         )
     for each in network.networks():
         each.recompute_activations(stage.activation_checkpointing)
+        each.joint_kernels = device.type == "cuda" and not stage.compile
     if stage.compile:
         limit = torch._dynamo.config.recompile_limit
         torch._dynamo.config.recompile_limit = max(SHAPES, limit)

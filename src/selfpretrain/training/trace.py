@@ -162,6 +162,8 @@ def network_on_meta(recipe: Recipe) -> Network:
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.masks_inputs:
         freeze(network, ("*embed.mask_token",))
+    for each in network.networks():
+        each.joint_kernels = True  # as on a GPU
     model, length = recipe.model, recipe.task_of(recipe.last).form.length
     rotary = model.encoding == "rotary"
     prepare_pairs(

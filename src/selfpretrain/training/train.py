@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..data.dataloader import BatchSampler, PrefetchLoader
-from ..data.dataset import SequenceDataset, generator
+from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
 from ..objectives.base import ObjectiveBatch
 from ..system import distributed
+from ..system.hardware import gpu_memory
 from .evaluate import evaluate, reduce_sums, validation_data
+from .memory import GB, fit_stage
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe, Stage
@@ -85,18 +87,31 @@ def prepare_training(
 ) -> tuple[Stage, TrainingData]:
     """Freeze what the last stage of a recipe does not train, and return the stage and its data for ``train``.
 
+    On a GPU the stage saves memory if it would not fit as it is, see ``fit_stage``.
+
     Args:
         recipe: its last objective knows what it counts, see ``measured``.
         examples: those to train on.
         steps: length of the budget; None: it is in seconds.
+
+    Raises:
+        DoesNotFit: if a step needs more memory than the GPU has.
     """
     stage = recipe.last
+    share = PRELOADED
+    if torch.device(device).type == "cuda":
+        memory = distributed.smallest(gpu_memory(device)) / GB
+        longest = int(examples.longest.max())
+        padded = bool((examples.lengths < longest).any())
+        fit = fit_stage(recipe, memory, longest, padded, distributed.world_size())
+        stage = fit.applied_to(stage)
+        share = min(share, max(0.0, 1 - fit.gigabytes / memory))
     freeze(network, stage.freeze)
     if not stage.objective.masks_inputs:
         freeze(network, ("*embed.mask_token",))
     if not stage.objective.reads_inputs:
-        examples = examples.preload(device)
-    data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device))
+        examples = examples.preload(device, share)
+    data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device, share))
     return replace(stage, budget=stage.budget.as_steps(steps)), data
 
 
@@ -148,7 +163,8 @@ def train(
     with contextlib.closing(run.batches):
         while not run.state.stopped:
             set_lr_factor(run.optimizer, run.lr_factor())
-            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, run.next_targets()))
+            targets = run.batches.batch(run.state.step)
+            run.add(*step(run.wrapped_network, run.optimizer, stage, data.form, targets))
             logged = run.log_and_validate()
             if run.should_stop(stop, logged):
                 run.save()
@@ -183,8 +199,7 @@ class _Run:
         if self.steps is None and distributed.world_size() > 1:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
         self.device = next(network.parameters()).device
-        source = torch.device("cpu") if stage.objective.reads_inputs else self.device
-        self.batches = PrefetchLoader(data.train, self.sampler, source)
+        self.batches = PrefetchLoader(self.targets_at, self.device)
         self.optimizer = stage.optim.build(network, slow)
         prepare(network, stage, self.device)
         self.wrapped_network: nn.Module = network
@@ -210,11 +225,14 @@ class _Run:
             return min(1.0, self.state.step / self.steps)
         return min(1.0, self.state.seconds / (self.stage.budget.seconds or 1.0))
 
-    def next_targets(self) -> ObjectiveBatch:
-        """Return the batch of this step, with its labels and masks."""
-        random = generator(self.seed, "ask", f"{self.number}", self.state.step)
-        batch = self.batches.batch(self.state.step)
-        return self.stage.objective.make_targets(batch, self.data.form, random).to(self.device)
+    def targets_at(self, step: int) -> ObjectiveBatch:
+        """Return the batch of a step, with its labels and masks."""
+        objective = self.stage.objective
+        batch = self.data.train.batch(self.sampler.rows(step))
+        random = generator(self.seed, "ask", f"{self.number}", step)
+        if not objective.reads_inputs:
+            batch = batch.to(self.device)
+        return objective.make_targets(batch, self.data.form, random).to(self.device)
 
     def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
         """Add the loss and the metric sums of a step, and the time since the one before."""

@@ -61,8 +61,8 @@ def test_modal_and_shared_kernels_are_their_sums(length, outputs):
         weight, rate = numbers(outputs, 3, 5, real=real), modes(3, 5, real=real)
         expected = plain_modal(weight, rate, length)
         torch.testing.assert_close(modal_kernel(weight, rate, length), expected, atol=1e-12, rtol=1e-12)
-    weight, rate = numbers(outputs, 3, 5), modes(5)
-    expected = plain_modal(weight, rate.expand(3, 5), length)
+    weight, rate = numbers(outputs, 3, 5), modes(outputs, 5)
+    expected = plain_modal(weight.transpose(0, 1), rate, length).transpose(0, 1)
     for block in (4, 512):
         found = shared_kernel(weight, rate, length, block)
         torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-12)
@@ -70,11 +70,11 @@ def test_modal_and_shared_kernels_are_their_sums(length, outputs):
 
 def test_modes_that_died_are_left_out_and_not_missed_but_not_those_that_are_no_number():
     toys.settle()
-    weight, rate = numbers(1, 2, 6), modes(6)
-    rate = torch.complex(torch.tensor([-9.0, -1e-3, -40.0, -3.0, -0.1, -90.0]).double(), rate.imag)
-    plain = plain_modal(weight, rate.expand(2, 6), 60)
+    decay = torch.tensor([[9.0, 1e-3, 40.0, 3.0, 0.1, 90.0], [9.0, 90.0, 9.0, 9.0, 9.0, 9.0]]).double()
+    weight, rate = numbers(2, 3, 6), torch.complex(-decay, modes(2, 6).imag)
+    plain = plain_modal(weight.transpose(0, 1), rate, 60).transpose(0, 1)
     torch.testing.assert_close(shared_kernel(weight, rate, 60, 4), plain, atol=1e-14, rtol=1e-12)
-    rate = torch.complex(torch.tensor([-0.1, torch.nan, -9.0]).double(), torch.rand(3).double())
+    rate = torch.complex(torch.tensor([[-0.1, torch.nan, -9.0]]).double(), torch.rand(1, 3).double())
     assert shared_kernel(numbers(1, 2, 3), rate, 10, 4).isnan().all()
 
 
@@ -107,7 +107,7 @@ def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt
 
 def test_gradients_of_kernels_are_right():
     toys.settle()
-    few = torch.complex(torch.tensor([-0.1, -20.0, -2.0]).double(), torch.rand(3).double())
+    few = torch.complex(torch.tensor([[-0.1, -20.0, -2.0]] * 2).double(), torch.rand(2, 3).double())
     system = dplr(2, 3)
     for kernel, inputs in (
         (lambda w, r: modal_kernel(w, r, 11), (numbers(2, 2, 3, real=True), modes(2, 3, real=True))),

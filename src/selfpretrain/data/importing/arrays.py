@@ -17,7 +17,7 @@ X_test, y_test. An ``.npy`` file holds ``x`` only; the other arrays are files ne
 import re
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,13 @@ import pyarrow as pa
 
 from ...errors import DataError, nearest
 from ..containers import is_missing, plain_labels, rows_of
+from ..sequences import Sequences, many_channels, positions
 from ..splits import SPLIT_NAMES
-from .columns import labels_of_table
+from . import Kind
+from .cells import labels_of_table
 from .options import ImportOptions
-from .source import Part, Signal, Source, check_memory, check_unpacked, lists_of, positions, readable, words
+from .plan import ImportPlan, at_position
+from .source import check_memory, check_unpacked, lists_of, notes_on, readable, words
 
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
@@ -38,91 +41,74 @@ OF_SPLIT = re.compile(rf"(x|y|groups|lengths)_({'|'.join(SPLIT_NAMES)})", re.IGN
 """Names of the arrays of one split, e.g. X_train."""
 
 
-@dataclass
-class ArraySource(Source):
-    """A reader of arrays that have been checked."""
-
-    flat: np.ndarray = field(kw_only=True)  # (T,) or (T, C)
-    starts: np.ndarray = field(kw_only=True)
-    lengths: np.ndarray = field(kw_only=True)
-    columns: dict[str, pa.Array] = field(kw_only=True)  # by role
-
-    def read(self) -> Part:
-        """Return all sequences."""
-        check_memory(int(self.lengths.sum()) * self.flat[:1].nbytes, "x")
-        flat = self.flat
-        if (self.starts != self.lengths.cumsum() - self.lengths).any() or self.lengths.sum() != len(flat):
-            owner, place = positions(self.lengths)
-            flat = flat[self.starts[owner] + place]
-        if self.kind == "values" and flat.ndim == 1:
-            flat = flat[:, None]
-        return Part(flat, self.lengths, self.columns, np.arange(len(self.lengths)))
-
-    def name(self, row: int) -> str:
-        """Return the number of a sequence, from 0 as in NumPy."""
-        return f"sequence {row}"
-
-
-def array_source(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ArraySource:
-    """Check arrays, infer their kind, and return a reader.
+def plan_of_arrays(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> ImportPlan:
+    """Check arrays, infer their kind, and return their sequences and labels.
 
     Raises:
         DataError: if they contradict each other; the message says what to change.
     """
-    x = arrays["x"]
-    flat, starts, lengths = find_sequences(arrays)
-    if not len(starts):
-        raise DataError("x holds no sequence")
+    found = read_sequences(arrays, options.kind)
     changed: dict[str, str] = {}
     several = options.target in ("sets", "positions")
-    described = {key: _described(key, arrays[key], len(starts), several) for key in ROLES if key in arrays}
+    n = len(found.rows)
+    described = {key: _described(key, arrays[key], n, several) for key in ROLES if key in arrays}
     columns = {
         ROLES[key]: words(pa.array(np.ma.getdata(array), mask=np.ma.getmaskarray(array)), changed)
         for key, array in described.items()
         if array.ndim == 1
     }
     if "y" in described and described["y"].ndim > 1:
-        columns["label"] = _several(described["y"], starts, lengths, options, changed)
-    numbers = flat.dtype.kind == "f" or flat.ndim == 2
-    kind: Signal = "values" if options.kind == "values" or (options.kind == "auto" and numbers) else "tokens"
-    if kind == "tokens" and numbers:
-        raise DataError(
-            f"x is {flat.dtype} {x.shape}; tokens are integers without channels, use --kind values"
-        )
+        columns["label"] = _several(described["y"], found.lengths, options, changed)
+    x = arrays["x"]
+    if found.kind == "tokens" and (found.flat.dtype.kind == "f" or found.flat.ndim == 2):
+        raise DataError(f"x is {x.dtype} {x.shape}; tokens are integers without channels, use --kind values")
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
-    source = ArraySource(
-        kind, 0, len(starts), facts, flat=flat, starts=starts, lengths=lengths, columns=columns
-    )
-    source.changed = changed
-    source.hints = _hints(flat, lengths, None if options.target == "reals" else described.get("y"))
-    return source
+    notes = _hints(found, None if options.target == "reals" else described.get("y")) + notes_on(changed)
+    found, options = replace(found, columns=columns), replace(options, label="y")
+    return ImportPlan(found, options, _name, at_position, found=facts, notes=notes)
 
 
-def _hints(flat: np.ndarray, lengths: np.ndarray, y: np.ndarray | None) -> list[str]:
+def read_sequences(arrays: Mapping[str, np.ndarray], kind: Kind) -> Sequences:
+    """Return the sequences of ``x``, without padding.
+
+    Raises:
+        DataError: if there are none, or they contradict ``lengths`` or ``offsets``.
+    """
+    flat, starts, lengths = _find_sequences(arrays)
+    if not len(starts):
+        raise DataError("x holds no sequence")
+    check_memory(int(lengths.sum()) * flat[:1].nbytes, "x")
+    if (starts != lengths.cumsum() - lengths).any() or lengths.sum() != len(flat):
+        owner, place = positions(lengths)
+        flat = flat[starts[owner] + place]
+    numbers = flat.dtype.kind == "f" or flat.ndim == 2
+    if kind != "values" and not (kind == "auto" and numbers):
+        return Sequences("tokens", flat, lengths, np.arange(len(lengths)))
+    flat = flat if flat.ndim == 2 else flat[:, None]
+    return Sequences("values", flat, lengths, np.arange(len(lengths)))
+
+
+def _name(row: int) -> str:
+    """Return the number of a sequence, from 0 as in NumPy."""
+    return f"sequence {row}"
+
+
+def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
     """Return notes on arrays that may have been meant otherwise."""
-    hints = []
-    if flat.ndim == 2 and flat.shape[1] > lengths.max():
-        hints.append(many_channels(flat.shape[1], int(lengths.max())))
+    longest = int(found.lengths.max())
+    hints = many_channels(found.flat.shape[1], longest) if found.flat.ndim == 2 else []
     if y is None or y.dtype.kind != "i":
         return hints
-    if y.ndim == 2 and y.shape[1] >= lengths.max():  # padding is not a label
-        y = y[np.arange(y.shape[1]) < lengths[:, None]]
+    if y.ndim == 2 and y.shape[1] >= longest:  # padding is not a label
+        y = y[np.arange(y.shape[1]) < found.lengths[:, None]]
     kinds = np.unique(np.ma.compressed(y))
     if len(kinds) > 2 and (kinds == np.arange(-1, len(kinds) - 1)).all():
         hints.append('y: -1 is a class like 0 and 1; missing are labels that are NaN, "" or masked')
     return hints
 
 
-def many_channels(channels: int, longest: int) -> str:
-    """Return a note on sequences with more channels than positions."""
-    return (
-        f"sequences are read as at most {longest:,} positions of {channels:,} channels; if these are the "
-        f"positions, give X.transpose(0, 2, 1)"
-    )
-
-
-def find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a flat array (T,) or (T, C), and (n,) where sequences start in it and how long they are.
 
     Raises:
@@ -145,7 +131,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         DataError: if the file is damaged, or holds Python objects.
     """
     if path.suffix == ".npz":
-        return _named(_unzip(path))
+        with readable(path.name, _plain):
+            with zipfile.ZipFile(path) as archive:
+                total = sum(member.file_size for member in archive.infolist())
+            check_unpacked(path, total, "numpy.savez, which does not compress")
+            with np.load(path, allow_pickle=False) as zipped:
+                return _named({key: zipped[key] for key in zipped.files})
     others = {key: path.with_suffix(f".{key}.npy") for key in KEYS[1:]}
     files = {"x": path} | {key: file for key, file in others.items() if file.is_file()}
     arrays: dict[str, np.ndarray] = {}
@@ -225,15 +216,6 @@ def of_one_type(values: Any, name: str) -> np.ndarray:
     filled = np.zeros(array.shape, dtype=known.dtype)
     filled[~missing] = known
     return np.ma.masked_array(filled, missing)
-
-
-def _unzip(file: Path) -> dict[str, np.ndarray]:
-    with readable(file.name, _plain):
-        with zipfile.ZipFile(file) as archive:
-            total = sum(member.file_size for member in archive.infolist())
-        check_unpacked(file, total, "numpy.savez, which does not compress")
-        with np.load(file, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in arrays.files}
 
 
 def _plain(complaint: str) -> str:
@@ -327,9 +309,7 @@ def _described(name: str, array: np.ndarray, n: int, several: bool) -> np.ndarra
     return array.astype(str) if array.dtype.kind == "S" else array
 
 
-def _several(
-    y: np.ndarray, starts: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed: dict[str, str]
-) -> pa.Array:
+def _several(y: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed: dict[str, str]) -> pa.Array:
     """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; NaN is unknown."""
     if options.target == "sets":
         table = np.ma.filled(y.astype(np.float64), np.nan)

@@ -12,62 +12,65 @@ from ...errors import DataError, join_names
 from ..moments import BYTES, Spans, fit_values, in_blocks, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
+from ..sequences import Sequences, interpolate, not_tokens
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
 from ..splits import MIN_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
+from . import MissingPolicy
 from .label_columns import LabelColumn
 from .options import ImportOptions
-from .source import Part, Source, fill_missing, positions
+from .plan import ImportPlan
 
-MAX_TOKENS = 1 << 24
+CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
 SUSPICIOUS = 0.02
 """Maximum share of val and test sequences with a near-duplicate in train; above it, the user is warned."""
 
 
-def build(
-    out: DatasetWriter, part: Part, source: Source, options: ImportOptions, about: dict[str, Any]
-) -> StoredDataset:
+def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> StoredDataset:
     """Check sequences, assign splits, measure statistics, and write all; notes for the user are in ``about``.
-
-    Args:
-        part: everything that was read from the source.
 
     Raises:
         DataError: naming the first sequence, label or split that cannot be used.
     """
+    found, options = plan.sequences, plan.options
     label_column = LabelColumn(options.target, join_names([options.label or "label"]))
     if options.target == "positions" and options.missing == "cut":
         raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
-    if not len(part.lengths):
+    if not len(found.lengths):
         raise DataError("there is no sequence to import")
     counts: dict[str, int] = {}
-    part = label_column.separate(_unlabelled(part, counts), source.name)
-    part, offsets = _usable(part, source, options, counts)
-    if not len(part.lengths):
+    found = label_column.separate(_unlabelled(found, counts), plan.name)
+    found, offsets = _usable(found, plan, counts)
+    if not len(found.lengths):
         raise DataError("there is no sequence to import")
-    flat = _tokens(part, source) if source.kind == "tokens" else part.flat
-    lengths = part.lengths
-    groups = _numbers(part, "group", source, options) if "group" in part.columns else None
-    given = _numbers(part, "split", source, options) if "split" in part.columns else None
+    flat = _tokens(found, plan) if plan.signal == "tokens" else found.flat
+    lengths = found.lengths
+    groups = _numbers(found, "group", plan) if "group" in found.columns else None
+    given = _numbers(found, "split", plan) if "split" in found.columns else None
     equal, sketch = fingerprints(flat, lengths)
 
-    labels = label_column.encode(part, source.name)
+    labels = label_column.encode(found, plan.name)
     strata = labels.strata
     _check_different(equal[strata >= 0])
     split, split_notes = assign_splits(strata, groups, given, equal, options.split_seed)
-    notes = _count_notes(strata, equal, counts) + split_notes + labels.check(split, split >= 0)
+    counts = {
+        f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
+        "sequences have no label; they serve pretraining": int((strata < 0).sum()),
+    } | counts
+    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
+    notes += split_notes + labels.check(split, split >= 0)
     notes += _few_groups(split, groups)
     notes += _near_duplicates(flat, sketch, lengths, split, groups)
 
-    symbols = int(flat.max()) + 1 if source.kind == "tokens" else 0
-    signal, stored, unknown = _signal(flat, lengths, split == 0, source)
+    symbols = int(flat.max()) + 1 if plan.signal == "tokens" else 0
+    signal, stored, unknown = _signal(flat, lengths, split == 0, plan)
     if isinstance(signal, Tokens) and symbols > signal.vocab:
         notes.append(
             f"symbols of val and test from {signal.vocab:,} on are not in train; they are read as "
             f"{signal.vocab - 1:,}, the greatest that is"
         )
     starts, lengths, rows = _windows(lengths, np.flatnonzero(split >= 0), options)
-    # Windows of one sequence overlap or resemble each other: they are no independent examples.
+    # Windows of one sequence overlap or resemble each other: they are not independent examples.
     if options.window and groups is None:
         groups = np.arange(len(split))
     out.append(stored)
@@ -76,7 +79,7 @@ def build(
     subtracted = Offsets(offsets, label_column.offset).padded(out.channels)
     facts: dict[str, Any] = {
         "options": asdict(options),
-        "notes": [*source.hints, *source.notes(), *label_column.notes, *subtracted.notes(), *notes],
+        "notes": [*plan.notes, *label_column.notes, *subtracted.notes(), *notes],
         "unknown": unknown,
         "val_given": given is not None and bool((given == SPLITS.index("val")).any()),
     }
@@ -87,73 +90,100 @@ def build(
     return out.finish(SequenceSpec(signal, int(lengths.max()), labels.target(split)), about | facts)
 
 
-def _unlabelled(part: Part, counts: dict[str, int]) -> Part:
-    """Return the part without labels where the split is called unlabelled; these are for train."""
-    if "split" not in part.columns:
-        return part
-    split, label = part.columns["split"], part.columns["label"]
+def _unlabelled(found: Sequences, counts: dict[str, int]) -> Sequences:
+    """Return sequences without labels where the split is called unlabelled; these are for train."""
+    if "split" not in found.columns:
+        return found
+    split, label = found.columns["split"], found.columns["label"]
     extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
     ignored = pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
     counts["labels of a part that is called unlabelled are ignored"] = ignored
     kept = pc.if_else(extra, None, np.arange(len(split)))
     columns = {"label": label.take(kept), "split": pc.if_else(extra, SPLITS[0], split)}
-    return replace(part, columns=part.columns | columns)
+    return replace(found, columns={**found.columns, **columns})
 
 
 def _usable(
-    part: Part, source: Source, options: ImportOptions, counts: dict[str, int]
-) -> tuple[Part, tuple[float, ...]]:
+    found: Sequences, plan: ImportPlan, counts: dict[str, int]
+) -> tuple[Sequences, tuple[float, ...]]:
     """Handle missing values, drop empty sequences, and truncate; also return what was subtracted."""
-    before = len(part.lengths)
+    options = plan.options
+    before = len(found.lengths)
     offsets: tuple[float, ...] = ()
-    kept_as_is = part.flat.dtype in (np.uint8, np.int16) and options.missing != "mask"
-    if source.kind == "values" and not kept_as_is:
-        offsets = offsets_of(part.flat)  # without them, float32 would blur the values
-        flat = centred(part.flat, offsets)
+    kept_as_is = found.flat.dtype in (np.uint8, np.int16) and options.missing != "mask"
+    if plan.signal == "values" and not kept_as_is:
+        offsets = offsets_of(found.flat)  # without them, float32 would blur the values
+        flat = centred(found.flat, offsets)
         counts["whole numbers among the values are rounded to float32"] = _rounded(flat)
-        counts[f"sequences {BLUR}"] = blurred(flat, part.lengths)
-        part = fill_missing(replace(part, flat=flat), options.missing, source)
-    empty = part.lengths == 0
+        counts[f"sequences {BLUR}"] = blurred(flat, found.lengths)
+        found = _fill_missing(replace(found, flat=flat), options.missing, plan)
+    empty = found.lengths == 0
     if empty.any():
         if options.missing != "drop":
-            name = source.name(int(part.rows[empty.argmax()]))
+            name = plan.name(int(found.rows[empty.argmax()]))
             raise DataError(f"{name}: there is no sequence; --missing drop leaves such rows out")
-        part = part.take(~empty)
-    counts["rows with missing values are left out"] = before - len(part.lengths)
-    if options.length and (long := part.lengths > options.length).any():
+        found = found.take(~empty)
+    counts["rows with missing values are left out"] = before - len(found.lengths)
+    if options.length and (long := found.lengths > options.length).any():
         counts[f"sequences are cut to {options.length} positions"] = int(long.sum())
-        part = part.shortened(np.full_like(part.lengths, options.length))
-    return part, offsets
+        found = found.truncated(np.full_like(found.lengths, options.length))
+    return found, offsets
 
 
-def _tokens(part: Part, source: Source) -> np.ndarray:
+def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> Sequences:
+    """Return the values (T, C) as float32 without NaN, except where a channel of a row is missing throughout.
+
+    refuse  is the default: an error names the position
+    drop    leaves out rows with a missing value
+    cut     ends a row where only missing values follow; missing values before that are refused
+    fill    interpolates linearly; before the first and after the last known value, repeats that value
+    mask    fills, and adds one channel per channel: 1 where the value was known
+
+    Raises:
+        DataError: naming the first row and position of a missing value, and the choices.
+    """
+    with np.errstate(over="ignore"):
+        found = replace(found, flat=found.flat.astype(np.float32))
+    if policy == "mask":
+        marks = np.isfinite(found.flat).astype(np.float32)
+        return replace(found, flat=np.concatenate([interpolate(found.flat, found.lengths), marks], axis=1))
+    if policy == "fill":
+        return replace(found, flat=interpolate(found.flat, found.lengths))
+    if policy == "drop":
+        return found.take(~found.owners(~np.isfinite(found.flat).all(1)))
+    if policy == "cut":
+        found = found.until_known(np.isfinite(found.flat).any(1))
+    unknown = ~np.isfinite(found.flat)
+    if not unknown.any():
+        return found
+    raise DataError(f"{plan.place(found, unknown)} is missing, infinite or beyond float32; {CHOICES}")
+
+
+def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
     """Return tokens as integers.
 
     Raises:
-        DataError: naming the first one that is none.
+        DataError: naming the first one that is not a token.
     """
-    flat = part.flat
+    flat = found.flat
     if flat.dtype == np.uint8:
         return flat
-    wrong = ~((flat >= 0) & (flat < MAX_TOKENS) & (flat % 1 == 0))
+    wrong = not_tokens(flat)
     if wrong.any():
-        position = int(wrong.argmax())
-        owner, place = positions(part.lengths)
-        name = source.name(int(part.rows[owner[position]]))
         raise DataError(
-            f"{name}: {source.spot(int(place[position]), 0)} is {flat[position]}, no token: "
-            f"tokens are whole numbers from 0; use --kind values"
+            f"{plan.place(found, wrong)} is {flat[wrong][0]}, not a token: tokens are whole numbers from 0; "
+            f"use --kind values"
         )
     return flat.astype(np.int32)
 
 
-def _numbers(part: Part, role: str, source: Source, options: ImportOptions) -> np.ndarray:
+def _numbers(found: Sequences, role: str, plan: ImportPlan) -> np.ndarray:
     """Return (n,) the number of each sequence's group, by first appearance, or split."""
-    column = part.columns[role]
+    column = found.columns[role]
     if column.null_count:
         row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
-        name = options.roles.get(role, "groups" if role == "group" else role)
-        raise DataError(f"{source.name(int(part.rows[row]))}: {name} is empty; every sequence needs one")
+        name = plan.options.roles.get(role, "groups" if role == "group" else role)
+        raise DataError(f"{plan.name(int(found.rows[row]))}: {name} is empty; every sequence needs one")
     encoded = column.dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
     if role == "group":
@@ -177,15 +207,15 @@ def _windows(
 
 
 def _signal(
-    flat: np.ndarray, lengths: np.ndarray, train: np.ndarray, source: Source
+    flat: np.ndarray, lengths: np.ndarray, train: np.ndarray, plan: ImportPlan
 ) -> tuple[Signal, np.ndarray, Spans]:
     """Return the signal measured on the training split, the sequences as they are stored, and unknown spans.
 
     They are stored in a smaller dtype if nothing is lost.
     """
-    if source.kind == "tokens":
+    if plan.signal == "tokens":
         stored = flat.astype(np.uint8) if flat.max() < BYTES else flat
-        return Tokens(source.vocab or max_symbol(in_blocks(flat, []), lengths, train) + 1), stored, []
+        return Tokens(plan.vocab or max_symbol(flat, lengths, train) + 1), stored, []
     values = fit_values(in_blocks(flat, []), lengths, train)
     if flat.dtype == np.uint8:
         return replace(values, levels=256, low=0.0, high=255.0), flat, []
@@ -198,14 +228,6 @@ def _signal(
     # NaN is left only where a channel of a sequence is missing throughout; the mean replaces it.
     unknown = nan_spans(flat)
     return values, np.where(np.isnan(flat), np.array(values.centre, dtype=np.float32), flat), unknown
-
-
-def _count_notes(strata: np.ndarray, equal: np.ndarray, counts: dict[str, int]) -> list[str]:
-    found = {
-        f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
-        "sequences have no label; they serve pretraining": int((strata < 0).sum()),
-    } | counts
-    return [f"{count:,} {what}" for what, count in found.items() if count]
 
 
 def _near_duplicates(

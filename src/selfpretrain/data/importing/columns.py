@@ -1,8 +1,7 @@
-"""Wide tables, one row per sequence: finds the sequence and label columns and parses their cells."""
+"""Wide tables, one row per sequence: finds the columns of sequences and labels, and reads them."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -11,21 +10,27 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
 from ...system.events import report_progress
-from .numerals import NUMBER, Sign, decimal_sign, has_commas, with_points
-from .options import ImportOptions
-from .source import (
-    MISSING,
-    Part,
-    Signal,
-    Source,
-    check_column,
-    check_memory,
-    is_list,
-    joined,
-    lists_of,
-    word_lists,
-    words,
+from ..moments import BYTES
+from ..sequences import SequenceKind, Sequences
+from .cells import (
+    Ragged,
+    Where,
+    is_bytes,
+    is_number,
+    is_text,
+    label_words,
+    labels_of_table,
+    named_classes,
+    read_lists,
+    read_numbers,
+    read_text,
+    read_written,
+    stack_channels,
 )
+from .numerals import NUMBER, Sign, decimal_sign, has_commas
+from .options import ImportOptions
+from .plan import ImportPlan
+from .source import check_column, check_memory, is_list, joined, notes_on, word_lists, words
 from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
@@ -40,81 +45,25 @@ FORMS = {
     "wide": "one per position",
 }
 """How a table stores sequences, and how that is shown to the user."""
-Where = Callable[[int], str]
-"""Returns the name of a row of a batch, for messages."""
-Ragged = tuple[np.ndarray, np.ndarray]
-"""Flat array of sequences end to end, and their lengths."""
+Describe = Callable[[pa.RecordBatch, Where], dict[str, pa.Array]]
+"""Returns labels, groups and splits of a batch of rows, by role."""
 
 
-@dataclass
-class TableSource(Source):
-    """A reader of a table with one row per sequence."""
+@dataclass(frozen=True)
+class TableLayout:
+    """How the sequences of a table with one row per sequence are stored."""
 
-    table: Table = field(kw_only=True)
-    options: ImportOptions = field(kw_only=True)
-    sequence: list[str] = field(default_factory=list)
-    form: str = ""  # one of ``FORMS``
+    form: str  # one of ``FORMS``
+    sequence: list[str]  # columns
+    signal: SequenceKind  # tokens or values
     decimal: Sign = "."
-    labels: list[str] = field(default_factory=list)  # columns; several if each is 0/1 for one label
 
     @property
-    def _others(self) -> dict[str, str]:
-        """Columns of groups and splits."""
-        return {role: column for role, column in self.options.roles.items() if role != "label"}
+    def kind(self) -> SequenceKind:
+        """Kind of the sequences."""
+        return "text" if self.form == "text" else self.signal
 
-    def name(self, row: int) -> str:
-        """Return how messages name a row: by its line in a text file."""
-        return self.table.name(row)
-
-    def notes(self) -> list[str]:
-        """Return notes on changed labels and names, and on lines that are no rows."""
-        return [*super().notes(), *self.table.notes()]
-
-    def read(self) -> Part:
-        """Read the rows of the table."""
-        return joined(list(self.parts()), self.name)
-
-    def parts(self) -> Iterator[Part]:
-        """Yield the rows of the table, in parts: cells of text take more memory than their numbers."""
-        first = size = 0
-        for batch in self.table.batches([*self.sequence, *self.labels, *self._others.values()]):
-            for part in self._readable(batch, first):
-                size += part.flat.nbytes
-                check_memory(size, self.table.path.name)
-                yield part
-            first += batch.num_rows
-            report_progress(f"read {self.table.path.name}", first, self.total)
-
-    def _readable(self, batch: pa.RecordBatch, first: int) -> Iterator[Part]:
-        """Yield a batch of rows; with ``skip_bad``, without the rows that cannot be read.
-
-        Args:
-            first: number of the first row in the table.
-        """
-        try:
-            yield self._part(batch, first)
-        except DataError as error:
-            if not self.skip_bad:
-                raise
-            if batch.num_rows == 1:
-                self.unread[first] = str(error).removeprefix(self.name(first)).lstrip(",: ")
-            if batch.num_rows > 1:
-                half = batch.num_rows // 2
-                yield from self._readable(batch.slice(0, half), first)
-                yield from self._readable(batch.slice(half), first + half)
-
-    def _part(self, batch: pa.RecordBatch, first: int) -> Part:
-        def where(row: int) -> str:
-            return self.name(first + row)
-
-        flat, lengths = self._sequences(batch, where)
-        if self.kind == "values" and flat.ndim == 1:
-            flat = flat[:, None]
-        columns = {"label": self._labels(batch, where)} if self.labels else {}
-        columns |= {role: words(batch[column], self.changed) for role, column in self._others.items()}
-        return Part(flat, lengths, columns, np.arange(first, first + batch.num_rows))
-
-    def _sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
+    def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
         """Return the sequences of some rows.
 
         Raises:
@@ -124,22 +73,14 @@ class TableSource(Source):
             return read_text(batch[self.sequence[0]])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
-            return np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
-        read = read_lists if self.form == "lists" else read_written
-        channels = [read(batch[column], where, column) for column in self.sequence]
-        return channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
-
-    def _labels(self, batch: pa.RecordBatch, where: Where) -> pa.Array:
-        """Return (n,) strings, or lists of strings."""
-        if len(self.labels) > 1:
-            table = [read_numbers(batch[column], where, column) for column in self.labels]
-            return labels_of_table(np.stack(table, axis=1).astype(np.float64), self.labels, where)
-        cells = batch[self.labels[0]]
-        if is_list(cells.type):
-            return word_lists(cells, self.changed)
-        labels = label_words(cells, self.options, self.decimal, where, self.changed)
-        names = self.table.class_names(self.options.label)
-        return _named_classes(labels, names, where) if names else labels
+            flat, lengths = np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
+        else:
+            read = read_lists if self.form == "lists" else read_written
+            channels = [read(batch[column], where, column) for column in self.sequence]
+            flat, lengths = (
+                channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
+            )
+        return (flat[:, None] if self.signal == "values" and flat.ndim == 1 else flat), lengths
 
     def spot(self, position: int, channel: int) -> str:
         """Return how messages name a position: the column of a wide table, else column and position."""
@@ -148,20 +89,114 @@ class TableSource(Source):
         return f"column {self.sequence[min(channel, len(self.sequence) - 1)]!r}, position {position}"
 
 
-def table_source(table: Table, options: ImportOptions) -> TableSource:
-    """Infer how the sequences of a table are stored, and return a reader.
+def read_rows(
+    table: Table,
+    layout: TableLayout,
+    others: Sequence[str] = (),
+    describe: Describe | None = None,
+    wrong: dict[int, str] | None = None,
+) -> Sequences:
+    """Return the sequences of a table, and what describes them.
+
+    Args:
+        others: columns that ``describe`` needs.
+        wrong: records the rows that cannot be read, and why; None: the first one is an error.
+    """
+
+    def read(batch: pa.RecordBatch, first: int) -> Iterator[Sequences]:
+        def where(row: int) -> str:
+            return table.name(first + row)
+
+        rows = np.arange(first, first + batch.num_rows)
+        try:
+            flat, lengths = layout.sequences(batch, where)
+            columns = describe(batch, where) if describe else {}
+        except DataError as error:
+            if wrong is None:
+                raise
+            if batch.num_rows == 1:
+                wrong[first] = str(error).removeprefix(table.name(first)).lstrip(",: ")
+                return
+            half = batch.num_rows // 2
+            yield from read(batch.slice(0, half), first)
+            yield from read(batch.slice(half), first + half)
+        else:
+            yield Sequences(layout.kind, flat, lengths, rows, columns=columns)
+
+    parts: list[Sequences] = []
+    first = size = 0
+    for batch in table.batches([*layout.sequence, *others]):
+        for part in read(batch, first):
+            size += part.flat.nbytes
+            check_memory(size, table.path.name)
+            parts.append(part)
+        first += batch.num_rows
+        report_progress(f"read {table.path.name}", first, table.n_rows)
+    return replace(joined(parts, layout.kind, table.name), wrong=wrong or {})
+
+
+def read_table(table: Table, options: ImportOptions) -> ImportPlan:
+    """Infer how the sequences of a table are stored, and read them.
 
     Raises:
         DataError: if that is ambiguous; the message says which flag resolves it.
     """
     options = with_label(table, options)
     labels = label_columns(table, options)
-    described = [*labels, *(column for role, column in options.roles.items() if role != "label")]
+    roles = {role: column for role, column in options.roles.items() if role != "label"}
+    described = [*labels, *roles.values()]
     others = [column for column in table.columns if column not in described]
+    layout, sample = _infer(table, options, labels, others)
+    changed: dict[str, str] = {}
+    class_names = table.class_names(options.label)
+
+    def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
+        cells = [batch[column] for column in labels]
+        if len(labels) > 1:
+            numbers = [read_numbers(each, where, name) for each, name in zip(cells, labels, strict=True)]
+            found = labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
+        elif is_list(cells[0].type):
+            found = word_lists(cells[0], changed)
+        else:
+            found = label_words(cells[0], options, layout.decimal, where, changed)
+            found = named_classes(found, class_names, where) if class_names else found
+        return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
+
+    found = read_rows(table, layout, described, describe)
+    unused = [column for column in others if column not in layout.sequence]
+    first, last = layout.sequence[0], layout.sequence[-1]
+    shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else f"{first} ... {last}"
+    facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
+    return ImportPlan(
+        found,
+        options,
+        table.name,
+        layout.spot,
+        BYTES if found.kind == "text" else 0,
+        facts | {"not used": join_names(unused) or "nothing"},
+        [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
+        {
+            "kind": layout.signal,
+            "form": layout.form,
+            "sequence": layout.sequence,
+            "decimal": layout.decimal,
+        },
+    )
+
+
+def _infer(
+    table: Table, options: ImportOptions, labels: list[str], others: list[str]
+) -> tuple[TableLayout, dict[str, pa.Array]]:
+    """Return how the sequences of a table are stored, and the first rows by which that is judged.
+
+    Args:
+        others: columns that hold neither labels, groups nor splits.
+    """
     candidates = matching(options.sequence, table.columns) if options.sequence else others
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
-        raise DataError(f"{table.path.name} has no rows, or no column besides {join_names(described)}")
+        besides = join_names(column for column in table.columns if column not in others)
+        raise DataError(f"{table.path.name} has no rows, or no column besides {besides}")
     sample = {column: batch[column] for column in candidates}
     decimal = decimal_sign(batch.columns, table.separator)
     if decimal != ".":  # a cell with a comma is one number then, not two in a list
@@ -177,19 +212,7 @@ def table_source(table: Table, options: ImportOptions) -> TableSource:
             f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
             f"or write lists with spaces"
         )
-    kind = _kind(sample, form, sequence, options, table.name)
-    vocab = 256 if form == "text" else 0
-    source = TableSource(
-        kind, vocab, table.n_rows, table=table, options=options, sequence=sequence, form=form
-    )
-    source.labels = labels
-    source.decimal = decimal
-    shown = ", ".join(sequence) if len(sequence) < 5 else f"{sequence[0]} ... {sequence[-1]}"
-    unused = [column for column in others if column not in sequence]
-    source.facts = facts_of(table, f"{shown} ({FORMS[form]})", options)
-    source.facts["not used"] = join_names(unused) or "nothing"
-    source.hints = _hints(unused, sample, options)
-    return source
+    return TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal), sample
 
 
 def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions) -> list[str]:
@@ -318,9 +341,9 @@ _TESTS = {
 }
 
 
-def _kind(
+def _signal(
     sample: dict[str, pa.Array], form: str, sequence: list[str], options: ImportOptions, where: Where
-) -> Signal:
+) -> SequenceKind:
     """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
     if form == "text":
         return "tokens"
@@ -339,183 +362,3 @@ def _kind(
 
 def _size(array: pa.Array) -> float:
     return pc.mean(pc.binary_length(array)).as_py() or 0.0
-
-
-def _named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array:
-    """Return the names of label numbers; negative ones are null.
-
-    Raises:
-        DataError: if there are not so many names.
-    """
-    try:
-        numbers = labels.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise DataError(f"labels are not the numbers of {len(names)} classes that the file names") from error
-    beyond = np.flatnonzero(numbers.fill_null(-1).to_numpy() >= len(names))
-    if len(beyond):
-        label = labels[int(beyond[0])].as_py()
-        raise DataError(f"{where(int(beyond[0]))}: label {label}, but the file names {len(names)} classes")
-    return pc.take(pa.array(names, pa.large_string()), pc.if_else(pc.less(numbers, 0), None, numbers))
-
-
-def label_words(
-    cells: pa.Array, options: ImportOptions, decimal: Sign, where: Where, changed: dict[str, str]
-) -> pa.Array:
-    """Return labels as strings, see ``words``; decimal commas of numbers become points.
-
-    Raises:
-        DataError: if labels look like numbers with a decimal comma and may be something else.
-    """
-    if options.target in ("auto", "reals") and has_commas(cells):
-        if decimal == ",":
-            cells = with_points(cells)
-        elif options.target == "auto":
-            row = int(pc.match_substring(cells, ",").fill_null(False).to_numpy(zero_copy_only=False).argmax())
-            raise DataError(
-                f"{where(row)}: label {cells[row].as_py()[:40]!r} may be a number with a decimal comma; "
-                f"write decimals with a point, or give --target classes, sets or positions"
-            )
-    return words(cells, changed)
-
-
-def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa.Array:
-    """Return (n,) lists of the names whose columns are 1, from a table (n, K) of 0 and 1; null where NaN.
-
-    Raises:
-        DataError: naming the first row that holds something else.
-    """
-    known = ~np.isnan(table).any(1)
-    odd = known & ~np.isin(table, (0, 1)).all(1)
-    if odd.any():
-        row = table[odd][0]
-        wrong = row[~np.isin(row, (0, 1))][0]
-        raise DataError(f"{where(int(odd.argmax()))}: columns of labels hold 0 and 1, not {wrong:g}")
-    present = (table == 1) & known[:, None]
-    found = pa.array(names, pa.large_string()).take(pa.array(present.nonzero()[1]))
-    return lists_of(found, present.sum(1), known)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether cells hold strings, of any Arrow string type."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Return whether cells hold raw bytes."""
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Return whether cells hold numbers or booleans."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-
-
-def read_text(array: pa.Array) -> Ragged:
-    """Return texts as UTF-8 bytes; an empty cell has length 0."""
-    array = array.cast(pa.large_binary()).fill_null(b"")
-    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-    held = array.buffers()[2]
-    flat = np.frombuffer(held, np.uint8) if held is not None else np.empty(0, np.uint8)
-    return flat[offsets[0] : offsets[-1]], np.diff(offsets)
-
-
-def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Parse lists of numbers (T,), or of equally long lists of numbers (T, C); missing numbers are NaN."""
-    inner = array.type.value_type
-    array = array.cast(pa.large_list(inner))
-    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
-    values = array.flatten()
-    if not is_list(inner):
-        return read_numbers(values, lambda i: _cell_place(i, lengths, where), column), lengths
-    channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
-    if len(channels) > 1 or -1 in channels:
-        raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
-    flat = read_numbers(values.flatten(), lambda i: where(0), column)
-    return flat.reshape(len(values), -1), lengths
-
-
-def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Parse numbers written in a cell, such as "[1, 2.5, 3]" or "1 2 3".
-
-    Raises:
-        DataError: naming the first cell with something else, or with "0,5 0,7", whose commas are unclear.
-    """
-    mixed = pc.and_(
-        pc.match_substring_regex(array, r"\d,\d"), pc.match_substring_regex(array, r"\d(\s*;|\s+[-+.\d])")
-    )
-    if pc.any(mixed).as_py():
-        row = int(mixed.fill_null(False).to_numpy(zero_copy_only=False).argmax())
-        raise DataError(
-            f"{where(row)}: column {column!r} holds {array[row].as_py()[:40]!r}; separate numbers by commas "
-            f"or by spaces, and write decimals with a point"
-        )
-    bare = pc.utf8_trim_whitespace(pc.replace_substring_regex(array, r"[\[\](),;\s]+", " "))
-    split = pc.utf8_split_whitespace(pc.if_else(pc.equal(bare, ""), None, bare))
-    return read_lists(split, where, column)
-
-
-def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = ".") -> np.ndarray:
-    """Parse numbers; missing ones are NaN.
-
-    Raises:
-        DataError: naming the first cell that is not a number.
-    """
-    if is_text(array.type):
-        text = pc.utf8_trim_whitespace(array)
-        if decimal == ",":
-            _refuse_points(text, where, column)
-            text = with_points(text)
-        text = pc.if_else(pc.is_in(text, pa.array(MISSING, text.type)), None, text)
-        try:
-            array = text.cast(pa.float64())
-        except pa.ArrowInvalid as error:
-            raise DataError(_no_number(text.to_pylist(), where, column)) from error
-    if pa.types.is_boolean(array.type):
-        array = array.cast(pa.uint8())
-    if not is_number(array.type):
-        raise DataError(f"column {column!r} holds {array.type}, not numbers")
-    return array.to_numpy(zero_copy_only=False)
-
-
-def _refuse_points(cells: pa.Array, where: Where, column: str) -> None:
-    """Refuse a point in a table with decimal commas, where it may separate thousands."""
-    points = pc.match_substring(cells, ".").fill_null(False).to_numpy(zero_copy_only=False)
-    if points.any():
-        row = int(points.argmax())
-        raise DataError(
-            f"{where(row)}: column {column!r} holds {cells[row].as_py()[:40]!r}, but other numbers of the "
-            f"table have a decimal comma; write all decimals with a point"
-        )
-
-
-def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:
-    """Stack several columns of lists as channels (T, C) of one sequence.
-
-    Raises:
-        DataError: if the columns of a row differ in length.
-    """
-    lengths = parts[0][1]
-    for (_, others), column in zip(parts, columns, strict=True):
-        wrong = np.flatnonzero(lengths != others)
-        if len(wrong):
-            raise DataError(
-                f"{where(int(wrong[0]))}: column {column!r} has {others[wrong[0]]} positions, {columns[0]!r} "
-                f"has {lengths[wrong[0]]}; channels of one sequence are equally long"
-            )
-    return np.stack([flat for flat, _ in parts], axis=1), lengths
-
-
-def _cell_place(value: int, lengths: np.ndarray, where: Where) -> str:
-    row = int(np.searchsorted(lengths.cumsum(), value, side="right"))
-    return f"{where(row)}, position {value - int(lengths[:row].sum())}"
-
-
-def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
-    for i, cell in enumerate(cells):
-        try:
-            float(cell or 0)
-        except ValueError:
-            comma = re.fullmatch(r"[-+]?\d+([,.]\d+)+([eE][-+]?\d+)?", str(cell))
-            hint = "; write decimals with a point, and lists with spaces" if comma else ""
-            return f"{where(i)}: column {column!r} holds {str(cell)[:40]!r}, not a number{hint}"
-    return f"column {column!r} holds something that is not a number"

@@ -92,7 +92,7 @@ def folder_roles(
 
     Args:
         names: paths of the files, with slashes.
-        labels: (n,) labels, if these are no names of folders.
+        labels: (n,) labels, if these are not names of folders.
     """
     paths = [name.split("/") for name in names]
     levels = zip(*(path[:-1] for path in paths), strict=False)

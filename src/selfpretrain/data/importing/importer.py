@@ -1,94 +1,49 @@
 """Import of user data: file, folder, arrays or hub to a prepared dataset with a name."""
 
 import re
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ...errors import DataError, join_names, nearest
+from ...errors import DataError, nearest
 from ...registry import names
 from .. import paths
+from ..sequences import Sequences
 from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
-from . import arrays, ts_files
+from . import arrays
 from .builder import build
-from .columns import TableSource, table_source
+from .columns import read_table
 from .divisions import role_of, visible_files
-from .label_columns import LabelColumn, look_real
-from .long_tables import LongSource, long_source, share_events
-from .media_files import listed_files, media_source
+from .long_tables import read_long, share_events
+from .media_files import read_listed, read_media
 from .options import ImportOptions
+from .plan import ImportPlan
 from .recordings import SOUNDS
-from .source import Part, Source, is_list, joined, readable
+from .source import joined, readable
 from .tables import SUFFIXES, Table, check_regular, hub_table, open_table
+from .ts_files import read_series
 
 HUB = "hf:"
-TARGETS = {
-    "classes": "one class per sequence",
-    "reals": "a real number per sequence",
-    "sets": "several classes per sequence, or none",
-    "positions": "one class per position",
-}
-"""Kind of target -> what is predicted."""
-
-
-@dataclass(frozen=True)
-class ImportPlan:
-    """Data that have been inspected, and how they will be read."""
-
-    origin: str
-    source: Source
-    options: ImportOptions
-
-    @cached_property
-    def part(self) -> Part:
-        """All sequences, read once; any error of a reader becomes a one-line ``DataError``."""
-        with readable(self.origin):
-            return self.source.read()
-
-    def facts(self) -> dict[str, str]:
-        """Return what was found, as names and descriptions.
-
-        Raises:
-            DataError: if the sequences cannot be used.
-        """
-        part = self.part
-        if not len(part.lengths):
-            raise DataError(f"{self.origin} holds no sequence")
-        lengths = part.lengths
-        column = LabelColumn(self.options.target, self.options.label or "label")
-        labels = column.separate(part, self.source.name).columns["label"]
-        labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
-        found = {"signal": self.source.kind, "sequences": f"{len(lengths):,}"}
-        if self.source.kind == "values":
-            found["signal"] = f"values of {part.flat.dtype}, channels: {part.flat.shape[1]}"
-        found["lengths"] = f"{lengths.min():,} to {lengths.max():,}, median {int(np.median(lengths)):,}"
-        target = self.options.target
-        if target == "auto":
-            target = "reals" if look_real(labels) else "classes"
-        found["target"] = TARGETS[target]
-        found["labels"] = join_names(sorted(labels), 40)
-        return self.source.facts | found | self.source.facts  # those of the source win, in first place
 
 
 def plan_import(origin: str, options: ImportOptions | None = None) -> ImportPlan:
-    """Inspect a file, a folder, or ``hf:owner/name``, and return how to read it, judged by a sample.
+    """Read a file, a folder, or ``hf:owner/name``; nothing is written.
 
     Raises:
-        DataError: if the format is ambiguous; the message says which flag resolves it.
+        DataError: if something cannot be read, or the format is ambiguous; the message says which flag
+            resolves it.
     """
     with readable(origin):
-        return _plan(origin, options or ImportOptions())
+        return replace(_plan(origin, options or ImportOptions()), origin=origin)
 
 
 def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.stride and not options.window:
         raise DataError("--stride needs --window")
     if origin.startswith(HUB):
-        return _of_table(origin, hub_table(origin.removeprefix(HUB)), options)
+        return _of_table(hub_table(origin.removeprefix(HUB)), options)
     path = Path(origin).expanduser()
     if not path.exists():
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
@@ -98,86 +53,75 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:
-        target = options.target if options.target != "auto" else ts_files.target_kind(path)
-        return ImportPlan(origin, ts_files.series_source(path, options), replace(options, target=target))
+        return read_series(path, options)
     if path.is_dir() and (suffixes & set(SOUNDS) or suffixes & set(SUFFIXES) == {".txt"}):
-        return ImportPlan(
-            origin, media_source(path, options), replace(options, label="label", group="", split="")
-        )
+        return read_media(path, options)
     if suffixes & {".npy", ".npz"} and path.is_file():
-        source = arrays.array_source(arrays.read_labelled_arrays(path), options)
-        return ImportPlan(origin, source, replace(options, label="y"))
+        return arrays.plan_of_arrays(arrays.read_labelled_arrays(path), options)
     if path.is_dir() and not suffixes & set(SUFFIXES):
         known = ", ".join((*SUFFIXES, ".ts", *SOUNDS))
         raise DataError(f"{path} holds no table and no recording; known: {known}")
-    return _of_table(origin, open_table(path, options.encoding, options.header), options)
+    return _of_table(open_table(path, options.encoding, options.header), options)
 
 
-@dataclass
-class OfficialSplit(Source):
-    """A source whose test sequences are in files of their own."""
-
-    train: Source = field(kw_only=True)
-    test: Source = field(kw_only=True)
-    n_train: int = 0  # sequences of ``train`` so far
-
-    def read(self) -> Part:
-        """Read the training sequences, then the test sequences."""
-        train = self.train.read()
-        self.n_train = int(train.rows.max(initial=-1)) + 1
-        test = self.test.read()
-        parts = [self._with_split(train, "train"), self._with_split(test, "test")]
-        parts[1] = replace(parts[1], rows=test.rows + self.n_train)
-        return joined([part for part in parts if len(part.lengths)], self.name)
-
-    def _with_split(self, part: Part, split: str) -> Part:
-        """Return a part of this split; a division of the training file into train and val is kept.
-
-        Raises:
-            DataError: if the names of files give another division.
-        """
-        if "split" not in part.columns:
-            names = pa.array([split] * len(part.lengths), pa.large_string())
-            return replace(part, columns=part.columns | {"split": names})
-        named = {role_of(name) for name in part.columns["split"].unique().to_pylist()}
-        if split == "test" or "test" in named:
-            raise DataError("the names of the files say which are for testing; leave --test out")
-        return part
-
-    def name(self, row: int) -> str:
-        """Return how messages name a sequence, as its own source does."""
-        return self.train.name(row) if row < self.n_train else self.test.name(row - self.n_train)
-
-    def spot(self, position: int, channel: int) -> str:
-        """Return how messages name a position, as the source of train does."""
-        return self.train.spot(position, channel)
-
-    def notes(self) -> list[str]:
-        """Return the notes on both sources."""
-        return [*self.train.notes(), *self.test.notes()]
+def _of_table(table: Table, options: ImportOptions) -> ImportPlan:
+    if table.undecided and not options.split:
+        raise DataError(table.undecided)
+    if options.id or options.time or options.value:
+        plan = read_long(table, options)
+    else:
+        plan = read_table(table, options)
+        if plan.sequences.kind == "text":
+            plan = read_listed(table, plan)
+    if table.has_split and not options.split:
+        plan.found["split"] = "by name"
+    return plan
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
-    """Plan an import whose test sequences are in a file of their own, e.g. NAME_TRAIN and NAME_TEST."""
+    """Read train and test sequences from files of their own, e.g. NAME_TRAIN and NAME_TEST.
+
+    Raises:
+        DataError: if the files do not fit together, or the names of files give another division.
+    """
     if options.split:
         raise DataError("--test says which sequences are for testing; leave --split out")
-    plan = plan_import(origin, replace(options, test=""))
-    train = plan.source
-    test = plan_import(options.test, replace(options, test="")).source
-    if train.kind != test.kind:
-        raise DataError(f"{origin} holds {train.kind}, {options.test} {test.kind}; they must be alike")
-    if isinstance(train, LongSource) and isinstance(test, LongSource):
-        share_events(train, test)
-    source = OfficialSplit(
-        train.kind,
-        max(train.vocab, test.vocab),
-        train.total + test.total if train.total and test.total else 0,
-        train.facts | {"split": f"test is {Path(options.test).name}"},
-        [*train.hints, *test.hints],
-        train=train,
-        test=test,
+    train = plan_import(origin, replace(options, test=""))
+    test = plan_import(options.test, replace(options, test=""))
+    if train.signal != test.signal:
+        raise DataError(f"{origin} holds {train.signal}, {options.test} {test.signal}; they must be alike")
+    if all(plan.layout and plan.layout["form"] == "long" for plan in (train, test)):
+        train, test = share_events(train, test)
+    n = int(train.sequences.rows.max(initial=-1)) + 1
+
+    def name(row: int) -> str:
+        return train.name(row) if row < n else test.name(row - n)
+
+    found = [_with_split(train.sequences, "train"), _with_split(test.sequences, "test")]
+    found[1] = replace(found[1], rows=found[1].rows + n)
+    return replace(
+        train,
+        sequences=joined([each for each in found if len(each.lengths)], train.sequences.kind, name),
+        name=name,
+        vocab=max(train.vocab, test.vocab),
+        found=train.found | {"split": f"test is {Path(options.test).name}"},
+        notes=[*train.notes, *test.notes],
     )
-    return ImportPlan(origin, source, plan.options)
+
+
+def _with_split(found: Sequences, split: str) -> Sequences:
+    """Return sequences of this split; a division of the training file into train and val is kept.
+
+    Raises:
+        DataError: if the names of files give another division.
+    """
+    if "split" not in found.columns:
+        names = pa.array([split] * len(found.lengths), pa.large_string())
+        return replace(found, columns={**found.columns, "split": names})
+    named = {role_of(name) for name in found.columns["split"].unique().to_pylist()}
+    if split == "test" or "test" in named:
+        raise DataError("the names of the files say which are for testing; leave --test out")
+    return found
 
 
 def import_data(
@@ -213,7 +157,7 @@ def import_to_memory(plan: ImportPlan) -> StoredDataset:
 def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
     path = Path(plan.origin).expanduser().absolute()
     about = {"name": name, "origin": str(path) if path.exists() else plan.origin}
-    return build(out, plan.part, plan.source, plan.options, about)
+    return build(out, plan, about)
 
 
 def import_arrays(
@@ -246,8 +190,8 @@ def import_arrays(
             held[key] = arrays.of_one_type(values, key)
     if held["x"].dtype.kind == "O":
         raise DataError("x mixes kinds of things; make it an array of numbers or of strings")
-    options = replace(options or ImportOptions(), label="y")
-    return import_data(ImportPlan("arrays", arrays.array_source(held, options), options), name)
+    plan = arrays.plan_of_arrays(held, options or ImportOptions())
+    return import_data(replace(plan, origin="arrays"), name)
 
 
 def check_name(name: str) -> None:
@@ -266,15 +210,3 @@ def suggested_name(origin: str) -> str:
     """Return a dataset name derived from the file name."""
     stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"
-
-
-def _of_table(origin: str, table: Table, options: ImportOptions) -> ImportPlan:
-    if table.undecided and not options.split:
-        raise DataError(table.undecided)
-    long = options.id or options.time or options.value
-    source = long_source(table, options) if long else table_source(table, options)
-    if table.has_split and not options.split:
-        source.facts["split"] = "by name"
-    if isinstance(source, TableSource) and source.form == "text" and (media := listed_files(source)):
-        return ImportPlan(origin, media, source.options)
-    return ImportPlan(origin, source, source.options)

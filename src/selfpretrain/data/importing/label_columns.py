@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 
@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ..labels import LETTERS, UNKNOWN, at_positions, indicators
 from ..offsets import EXACT, offset_of
+from ..sequences import Sequences, positions
 from ..spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from ..splits import check_present, check_splits
 from . import TargetKind
-from .source import Part, is_list, lists_of, positions, word_lists
+from .source import is_list, lists_of, word_lists
 
 MAX_WHOLE_CLASSES = 100  # above it, distinct whole numbers are real numbers, unless the target says otherwise
 MAX_CLASSES = 10_000  # more classes than this in an imported column are an error
@@ -116,8 +117,8 @@ class LabelColumn:
     notes: list[str] = field(default_factory=list)  # notes for the user on how labels were read
     offset: float = 0.0  # what was subtracted from real numbers
 
-    def separate(self, part: Part, name: Callable[[int], str]) -> Part:
-        """Return the part with one label per sequence, or for sets and positions with lists of labels.
+    def separate(self, found: Sequences, name: Callable[[int], str]) -> Sequences:
+        """Return sequences with one label per sequence, or for sets and positions with lists of labels.
 
         Args:
             name: returns how messages name a sequence of the source.
@@ -125,35 +126,35 @@ class LabelColumn:
         Raises:
             DataError: if there are lists instead of labels, or not as many labels as positions.
         """
-        labels = part.columns["label"]
+        labels = found.columns["label"]
         if self.target not in ("sets", "positions"):
             if is_list(labels.type):
                 raise DataError(
                     f"{self.column} holds lists; say --target sets, or --target positions for one label each"
                 )
-            return part
+            return found
         if not is_list(labels.type):
             labels = _split_cells(labels, self.target)
         counts = _counts(labels)
-        wrong = (counts >= 0) & (counts != part.lengths)
+        wrong = (counts >= 0) & (counts != found.lengths)
         if self.target == "positions" and wrong.any():
             row = int(wrong.argmax())
-            ends = part.lengths.cumsum()
-            letters = part.flat[ends[row] - part.lengths[row] : ends[row]]
+            ends = found.lengths.cumsum()
+            letters = found.flat[ends[row] - found.lengths[row] : ends[row]]
             advice = LETTERS if letters.dtype == np.uint8 and letters.max(initial=0) > 127 else ""
             raise DataError(
-                f"{name(int(part.rows[row]))}: {counts[row]:,} labels for {part.lengths[row]:,} positions; "
+                f"{name(int(found.rows[row]))}: {counts[row]:,} labels for {found.lengths[row]:,} positions; "
                 f"there must be one for each{advice}"
             )
-        return Part(part.flat, part.lengths, part.columns | {"label": labels}, part.rows)
+        return replace(found, columns={**found.columns, "label": labels})
 
-    def encode(self, part: Part, name: Callable[[int], str]) -> EncodedLabels:
-        """Return all labels of a part returned by ``separate``; labels of truncated positions are dropped.
+    def encode(self, found: Sequences, name: Callable[[int], str]) -> EncodedLabels:
+        """Return all labels of what was returned by ``separate``; labels of truncated positions are dropped.
 
         Raises:
             DataError: if there are words among real numbers, fewer than two classes, or too many.
         """
-        labels, rows, lengths = part.columns["label"], part.rows, part.lengths
+        labels, rows, lengths = found.columns["label"], found.rows, found.lengths
         if self.target not in ("sets", "positions"):
             targets, names = self._encode(labels, lambda i: name(int(rows[i])))
             return EncodedLabels(targets, names, lengths, "classes" if names else "reals")

@@ -1,6 +1,6 @@
 """Long tables: one row per position, with columns for sequence id, time and measured values."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,62 +8,41 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import report_progress
-from .columns import Where, facts_of, is_text, label_words, matching, read_numbers, with_label
+from ..sequences import SequenceKind, Sequences, positions
+from .cells import Where, is_text, label_words, read_numbers
+from .columns import facts_of, matching, with_label
 from .numerals import Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
-from .source import Part, Signal, Source, check_column, check_memory, lists_of, positions, words
+from .plan import ImportPlan
+from .source import check_column, check_memory, lists_of, notes_on, words
 from .tables import Table
 
 
-@dataclass
-class LongSource(Source):
-    """A long table, sorted in memory: the columns that are used must fit there."""
-
-    table: Table = field(kw_only=True)
-    part: Part = field(kw_only=True)  # all sequences, in the order of their ids
-    ids: list[str] = field(kw_only=True)  # of the sequences
-    values: list[str] = field(kw_only=True)  # columns
-    options: ImportOptions = field(kw_only=True)
-    events: list[str] = field(default_factory=list, kw_only=True)  # names of the tokens, by number
-    unseen: dict[int, str] = field(default_factory=dict, kw_only=True)  # first event without a number, by row
-
-    def read(self) -> Part:
-        """Return all sequences."""
-        return self.part
-
-    def name(self, row: int) -> str:
-        """Return the id of a sequence."""
-        return f"id {self.ids[row]!r}"
-
-    def notes(self) -> list[str]:
-        """Return notes on changed labels and names, and on lines that are not rows."""
-        return [*super().notes(), *self.table.notes()]
-
-    def spot(self, position: int, channel: int) -> str:
-        """Return column and position."""
-        return f"column {self.values[min(channel, len(self.values) - 1)]!r}, position {position}"
-
-
-def share_events(train: LongSource, test: LongSource) -> None:
-    """Number the events of two tables alike, by their names.
+def share_events(train: ImportPlan, test: ImportPlan) -> tuple[ImportPlan, ImportPlan]:
+    """Return two tables whose events are numbered alike, by their names.
 
     Raises:
         DataError: if one of them has names, the other numbers.
     """
-    if bool(train.events) != bool(test.events):
+    known = [(plan.layout or {}).get("events", []) for plan in (train, test)]
+    if bool(known[0]) != bool(known[1]):
         raise DataError("the events of one table are words, those of the other numbers; they must be alike")
-    events = sorted({*train.events, *test.events})
-    for source in (train, test) if events else ():
-        places = np.searchsorted(events, source.events).astype(np.int32)
-        source.part = replace(source.part, flat=places[source.part.flat])
-        source.vocab = len(events)
-        source.events = events
+    events = sorted({*known[0], *known[1]})
+
+    def renumbered(plan: ImportPlan, own: list[str]) -> ImportPlan:
+        places = np.searchsorted(events, own).astype(np.int32)
+        found = replace(plan.sequences, flat=places[plan.sequences.flat])
+        return replace(
+            plan, sequences=found, vocab=len(events), layout={**(plan.layout or {}), "events": events}
+        )
+
+    return (renumbered(train, known[0]), renumbered(test, known[1])) if events else (train, test)
 
 
-def long_source(
+def read_long(
     table: Table, options: ImportOptions, labelled: bool = True, events: list[str] | None = None
-) -> LongSource:
-    """Read and sort a long table.
+) -> ImportPlan:
+    """Read and sort a long table; the columns that are used must fit in memory.
 
     Args:
         labelled: whether labels are read; else the options need no label.
@@ -95,30 +74,26 @@ def long_source(
     if "label" in columns:
         columns["label"] = label_words(columns["label"], options, decimal, where, changed)
     flat, kind, events = _flat(cells, where, options, events, decimal)
-    names = rows["id"].take(pa.array(starts)).to_pylist()
+    ids = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(flat))
     for role, each in columns.items():
         if role == "label" and options.target == "positions":
             columns[role] = lists_of(each, lengths)
         else:
-            columns[role] = _constant(role, each, starts, names)
-    part = Part(flat, lengths, columns, np.arange(len(names)))
-    facts = facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options)
-    source = LongSource(
-        kind,
+            columns[role] = _constant(role, each, starts, ids)
+    layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
+    return ImportPlan(
+        Sequences(kind, flat, lengths, np.arange(len(ids)), columns=columns),
+        options,
+        lambda row: f"id {ids[row]!r}",
+        lambda position, channel: f"column {values[min(channel, len(values) - 1)]!r}, position {position}",
         len(events),
-        len(names),
-        facts,
-        table=table,
-        part=part,
-        ids=names,
-        values=values,
-        options=options,
-        events=events,
-        unseen=_unseen(cells[values[0]], flat == len(events), lengths) if events else {},
+        facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options),
+        [*notes_on(changed), *table.notes()],
+        layout | ({"events": events} if events else {}),
+        {options.id: ids},
+        _unseen(cells[values[0]], flat == len(events), lengths) if events else {},
     )
-    source.changed = changed
-    return source
 
 
 def _starts(rows: pa.Table) -> np.ndarray:
@@ -211,13 +186,13 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
 
 def _flat(
     cells: dict[str, pa.Array], where: Where, options: ImportOptions, events: list[str] | None, decimal: Sign
-) -> tuple[np.ndarray, Signal, list[str]]:
+) -> tuple[np.ndarray, SequenceKind, list[str]]:
     """Return values of all channels, or numbers of named events; with their kind and the names of events.
 
     Args:
         cells: (T,) by column.
         where: returns how messages name the row of the table that a cell is from.
-        events: see ``long_source``.
+        events: see ``read_long``.
     """
     column, only = next(iter(cells.items()))
     may_be_words = is_text(only.type) and not has_commas(only)

@@ -3,7 +3,8 @@
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,132 +12,31 @@ import pyarrow as pa
 
 from ...errors import DataError, join_names
 from ...system.events import report_progress
+from ...system.files import Json
 from .. import audio
+from ..moments import BYTES
+from ..sequences import SequenceKind, Sequences
 from ..splits import UNLABELLED
-from .columns import TableSource
 from .divisions import divide, folder_roles, role_of, visible_files
 from .options import ImportOptions
+from .plan import ImportPlan, at_position
 from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
-from .source import Part, Signal, Source, check_memory, is_list, joined, readable, words
+from .source import check_memory, is_list, notes_on, readable, words
+from .tables import Table
 
 TEXTS = (".txt",)
 LOOKED_AT = 16  # cells that must be names of files in a table of files
+Read = Callable[[Path], tuple[int, np.ndarray]]
+"""Returns the sample rate and the sequence of a file; rate 0: files may differ in it."""
 
 
-@dataclass
-class MediaSource(Source):
-    """A reader of files of one kind in a folder."""
-
-    folder: Path = field(kw_only=True)
-    files: list[Path] = field(kw_only=True)
-    named: dict[str, list[str | None]] = field(default_factory=dict)  # by role, one string per file
-    options: ImportOptions = field(kw_only=True)
-    rate: int = 0  # sample rate of the files so far, in Hz; 0: files may differ in it
-    dtype: str = ""  # of the samples of the files so far
-    channels: int = 0  # of most recordings; 0: files may differ in them, or are texts
-    wanted: str = ""  # dtype to which samples are brought; "": they keep theirs
-
-    def read(self) -> Part:
-        """Read the files, in the order of their names."""
-        self.rate = 0
-        self.unread.clear()
-        rows: list[int] = []
-        sequences: list[np.ndarray] = []
-        size = 0
-        for row in range(len(self.files)):
-            if (sequence := self._read(row)) is None:
-                continue
-            kind = (sequence.dtype, sequence.shape[1:])
-            if sequences and kind != (sequences[0].dtype, sequences[0].shape[1:]):
-                raise DataError(f"{self.name(row)}: other channels or sample format than the files before")
-            size += sequence.nbytes
-            check_memory(size, self.folder.name)
-            rows.append(row)
-            sequences.append(sequence)
-            report_progress(f"read {self.folder.name}", row + 1, len(self.files))
-        if not rows:
-            return joined([], self.name)
-        columns = {
-            role: words(pa.array([names[row] for row in rows], pa.large_string()), self.changed)
-            for role, names in self.named.items()
-        }
-        self.dtype = str(sequences[0].dtype)
-        lengths = np.array([len(sequence) for sequence in sequences])
-        return Part(np.concatenate(sequences), lengths, columns, np.array(rows))
-
-    def name(self, row: int) -> str:
-        """Return the path of a file, relative to the folder."""
-        return str(self.files[row].relative_to(self.folder))
-
-    def notes(self) -> list[str]:
-        """Return notes on changed labels and names, and on files that cannot be read."""
-        count = len(self.unread)
-        return [*super().notes(), *([f"{count:,} files cannot be read and are left out"] if count else [])]
-
-    def _read(self, row: int) -> np.ndarray | None:
-        """Return the sequence of a file; with ``skip_bad``, None if it cannot be read.
-
-        Raises:
-            DataError: if it cannot be read, or has other channels or another sample rate than other files.
-        """
-        try:
-            rate, sequence = self.open(row)
-            if self.channels and sequence.shape[1] != self.channels:
-                raise DataError(
-                    f"{self.name(row)}: {sequence.shape[1]} channels, others have {self.channels}; convert "
-                    f"it, e.g. sox {self.files[row].name} -c {self.channels} new.wav"
-                )
-        except DataError as error:
-            if self.skip_bad:
-                self.unread[row] = str(error)
-                return None
-            raise DataError(f"{error}; --skip-bad leaves such files out") from error
-        if self.rate and rate != self.rate:
-            raise DataError(
-                f"{self.name(row)} has {rate} samples per second, others {self.rate}; --rate {self.rate} "
-                f"resamples"
-            )
-        self.rate = rate
-        return sequence
-
-    def open(self, row: int) -> tuple[int, np.ndarray]:
-        """Return the sample rate and the sequence of a file.
-
-        The rate is 0 if files may differ in it: texts, resampled recordings and features.
-
-        Raises:
-            DataError: if the file cannot be read.
-        """
-        file = self.files[row]
-        name = self.name(row)
-        with readable(name):
-            if file.suffix.lower() in TEXTS:
-                return 0, np.frombuffer(file.read_bytes(), np.uint8)
-            rate, samples = read_recording(file)
-            if not len(samples):
-                raise DataError(f"{name} holds no samples")
-            if self.options.rate or self.options.features != "raw":
-                return 0, _features(rate, samples, self.options)
-            return rate, as_format(samples, self.wanted)
-
-    def compare_formats(self) -> None:
-        """Set the channels that recordings must have, and one sample format if they have several."""
-        found = Counter(filter(None, map(sample_format, self.files)))
-        counts = Counter({n: sum(k for (_, m), k in found.items() if m == n) for _, n in found})
-        self.channels = counts.most_common(1)[0][0] if counts else 0
-        formats = sorted({dtype for dtype, channels in found if channels == self.channels})
-        if len(formats) > 1:
-            self.wanted = "float32"
-            self.hints.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
-
-
-def media_source(
+def read_media(
     folder: Path,
     options: ImportOptions,
     files: list[Path] | None = None,
     listed: dict[str, list[str | None]] | None = None,
-) -> MediaSource:
-    """List the files of a folder, and take labels, groups and splits from their paths.
+) -> ImportPlan:
+    """Read the files of a folder, and take labels, groups and splits from their paths.
 
     The class of ``folder/yes/1.wav`` is "yes"; in ``folder/train/yes/1.wav`` the first folder is the split. A
     pattern for label, group or split is a regular expression searched in the path; its first group counts.
@@ -146,15 +46,57 @@ def media_source(
         listed: labels, groups and splits of these files; default: from their paths.
 
     Raises:
-        DataError: if there is no label, or the names of folders divide only some of the files.
+        DataError: if there is no label, the names of folders divide only some of the files, or a file cannot
+            be read.
     """
-    hints = []
-    if not files:
-        files = media_in(folder)
+    files = files or media_in(folder)
+    named, facts, notes = _described(folder, files, options, listed)
+    texts = files[0].suffix.lower() in TEXTS
+    channels, wanted = 0, ""  # 0: files may differ in them
+    if not texts and options.features == "raw":
+        channels, formats = _usual_format(files)
+        if len(formats) > 1:
+            wanted = "float32"
+            notes.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
+
+    def open_file(file: Path) -> tuple[int, np.ndarray]:
+        name = file.relative_to(folder)
+        rate, sequence = _open(file, str(name), options)
+        if channels and sequence.shape[1] != channels:
+            raise DataError(
+                f"{name}: {sequence.shape[1]} channels, others have {channels}; convert it, e.g. "
+                f"sox {file.name} -c {channels} new.wav"
+            )
+        return rate, as_format(sequence, wanted)
+
+    kind: SequenceKind = "text" if texts else "tokens" if options.kind == "tokens" else "values"
+    wrong: dict[int, str] = {}
+    plan = _plan(folder, files, open_file, kind, options, wrong if options.skip_bad else None)
+    changed: dict[str, str] = {}
+    columns = {
+        role: words(pa.array([found[row] for row in plan.sequences.rows], pa.large_string()), changed)
+        for role, found in named.items()
+    }
+    notes += notes_on(changed)
+    notes += [f"{len(wrong):,} files cannot be read and are left out"] * bool(wrong)
+    found = replace(plan.sequences, columns=columns)
+    options = replace(options, label="label", group="", split="")
+    return replace(plan, sequences=found, options=options, found=facts, notes=notes)
+
+
+def _described(
+    folder: Path,
+    files: list[Path],
+    options: ImportOptions,
+    listed: dict[str, list[str | None]] | None,
+) -> tuple[dict[str, list[str | None]], dict[str, str], list[str]]:
+    """Return labels, groups and splits of files; what was found; and notes for the user."""
+    notes = []
+    if listed is None:
         read = set(files)
         others = [file for file in visible_files(folder) if file not in read]
         unread = [file.relative_to(folder).as_posix() for file in others]
-        hints = [f"not read: {join_names(unread, 3)}"] if unread else []
+        notes = [f"not read: {join_names(unread, 3)}"] if unread else []
     names = [file.relative_to(folder).as_posix() for file in files]
     named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
@@ -163,25 +105,136 @@ def media_source(
     if "split" not in named and any(splits := divide(names, roles)):
         named["split"] = list(splits)
     elif "split" not in named and len({role_of(name) for name in names} - {""}) > 1:
-        hints.append("names of some files hold words such as train or test; --split PATTERN takes them")
+        notes.append("names of some files hold words such as train or test; --split PATTERN takes them")
     if "label" not in named:
         named["label"] = classes
     if listed is None:
         _check_found(names, roles, named, options)
-    texts = files[0].suffix.lower() in TEXTS
-    facts = {"files": f"{len(files):,} {'texts' if texts else 'recordings'} in {folder.name}"}
+    kind = "texts" if files[0].suffix.lower() in TEXTS else "recordings"
+    facts = {"files": f"{len(files):,} {kind} in {folder.name}"}
     labels = {label for label, role in zip(named["label"], roles, strict=True) if role not in UNLABELLED}
     facts["labels"] = join_names(sorted(label or "" for label in labels), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": options.split or "by name" if "split" in named else "made"}
-    kind: Signal = "tokens" if texts or options.kind == "tokens" else "values"
-    vocab = 256 if texts else 0
-    source = MediaSource(kind, vocab, len(files), facts, hints, folder=folder, files=files, options=options)
-    source.named = named
-    source.skip_bad = options.skip_bad
-    if not texts and options.features == "raw":
-        source.compare_formats()
-    return source
+    return named, facts, notes
+
+
+def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
+    """Read a text or recording, or those of a folder, as others were read; ``wrong`` names the rest.
+
+    Args:
+        layout: of a plan that ``read_media`` returned; recordings must have its rate, and get its format.
+        channels: that recordings must have; 0: any.
+
+    Raises:
+        DataError: if the path holds files of another kind.
+    """
+    texts = layout["form"] == "texts"
+    folder, found = (path, media_in(path)) if path.is_dir() else (path.parent, [path])
+    odd = [file for file in found if file.suffix.lower() not in (TEXTS if texts else SOUNDS)]
+    if odd:
+        wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
+        raise DataError(f"{odd[0]}: the model takes {wanted}")
+    options = ImportOptions(rate=layout.get("resample"), features=layout.get("features", "raw"))
+    known = layout.get("rate", 0)
+
+    def open_file(file: Path) -> tuple[int, np.ndarray]:
+        rate, sequence = _open(file, str(file.relative_to(folder)), options)
+        if rate != known:
+            raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
+        if rate:
+            sequence = as_format(sequence, layout["dtype"])
+        if channels and sequence.shape[1] != channels:
+            raise DataError(f"it has {sequence.shape[1]} channels, the model takes {channels}")
+        return rate, sequence
+
+    return _plan(folder, found, open_file, "text" if texts else layout["kind"], options, {})
+
+
+def _plan(
+    folder: Path,
+    files: list[Path],
+    read: Read,
+    kind: SequenceKind,
+    options: ImportOptions,
+    wrong: dict[int, str] | None,
+) -> ImportPlan:
+    """Read files, in the order of their names.
+
+    Args:
+        wrong: records the files that cannot be read, and why; None: the first one is an error.
+
+    Raises:
+        DataError: if two files differ in their format.
+    """
+    rows: list[int] = []
+    sequences: list[np.ndarray] = []
+    names = [str(file.relative_to(folder)) for file in files]
+    rate = size = 0
+    for row, file in enumerate(files):
+        try:
+            own, sequence = read(file)
+        except DataError as error:
+            if wrong is None:
+                raise DataError(f"{error}; --skip-bad leaves such files out") from error
+            wrong[row] = str(error)
+            continue
+        if rate and own != rate:
+            raise DataError(
+                f"{names[row]} has {own} samples per second, others {rate}; --rate {rate} resamples"
+            )
+        rate = own
+        if sequences and (sequence.dtype, sequence.shape[1:]) != (sequences[0].dtype, sequences[0].shape[1:]):
+            raise DataError(f"{names[row]}: other channels or sample format than the files before")
+        size += sequence.nbytes
+        check_memory(size, folder.name)
+        rows.append(row)
+        sequences.append(sequence)
+        report_progress(f"read {folder.name}", row + 1, len(files))
+    lengths = np.array(list(map(len, sequences)), dtype=np.int64)
+    flat = np.concatenate(sequences) if sequences else np.zeros(0)
+    layout = {
+        "kind": "values" if kind == "values" else "tokens",
+        "form": "texts" if kind == "text" else "recordings",
+        "features": options.features,
+        "rate": rate,
+        "resample": options.rate,
+        "dtype": str(flat.dtype),
+    }
+    return ImportPlan(
+        Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {}),
+        options,
+        names.__getitem__,
+        at_position,
+        BYTES if kind == "text" else 0,
+        layout=layout,
+        others={"file": names},
+    )
+
+
+def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:
+    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    with readable(name):
+        if file.suffix.lower() in TEXTS:
+            return 0, np.frombuffer(file.read_bytes(), np.uint8)
+        rate, samples = read_recording(file)
+        if not len(samples):
+            raise DataError(f"{name} holds no samples")
+        if options.rate or options.features != "raw":
+            return 0, _features(rate, samples, options)
+        return rate, samples
+
+
+def _usual_format(files: list[Path]) -> tuple[int, list[str]]:
+    """Return the channels of most recordings, 0 if unknown, and the sample formats of those."""
+    found = Counter(filter(None, map(sample_format, files)))
+    counts = Counter({n: sum(k for (_, m), k in found.items() if m == n) for _, n in found})
+    channels = counts.most_common(1)[0][0] if counts else 0
+    return channels, sorted({dtype for dtype, own in found if own == channels})
 
 
 def media_in(folder: Path) -> list[Path]:
@@ -196,34 +249,29 @@ def media_in(folder: Path) -> list[Path]:
     return [file for file in found if file.suffix.lower() in SOUNDS] or found
 
 
-def listed_files(table: TableSource) -> MediaSource | None:
-    """Return a reader of the recordings or texts that a table names in place of texts; None if it does not.
+def read_listed(table: Table, plan: ImportPlan) -> ImportPlan:
+    """Return the recordings or texts that a table names in place of texts, if it does; else its plan.
 
     Raises:
-        DataError: if the labels are lists.
+        DataError: if the labels are lists, or a file cannot be read.
     """
-    place = table.table.path
-    folder = place if place.is_dir() else place.parent
+    folder = table.path if table.path.is_dir() else table.path.parent
 
     def is_media(name: str) -> bool:
         return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
 
-    files: list[Path] = []
-    listed: dict[str, list[str | None]] = {}
-    for part in table.parts():
-        ends = part.lengths.cumsum()[:-1]
-        cells = [text.tobytes().decode(errors="replace") for text in np.split(part.flat, ends)]
-        if not files and not (cells and all(map(is_media, cells[:LOOKED_AT]))):
-            return None
-        files += [folder / cell for cell in cells]
-        for role, column in part.columns.items():
-            if is_list(column.type):
-                raise DataError(f"{place.name} lists files and several labels for each; give one label")
-            listed.setdefault(role, []).extend(column.to_pylist())
-    source = media_source(folder, table.options, files, listed)
-    source.facts["files"] += f", listed in {place.name}"
-    source.changed = table.changed
-    return source
+    found = plan.sequences
+    ends = found.lengths.cumsum()
+    cells = [text.tobytes().decode(errors="replace") for text in np.split(found.flat, ends[:-1])]
+    if not cells or not all(map(is_media, cells[:LOOKED_AT])):
+        return plan
+    if is_list(found.columns["label"].type):
+        raise DataError(f"{table.path.name} lists files and several labels for each; give one label")
+    files = [folder / cell for cell in cells]
+    listed = {role: column.to_pylist() for role, column in found.columns.items()}
+    media = read_media(folder, plan.options, files, listed)
+    media.found["files"] += f", listed in {table.path.name}"
+    return replace(media, options=plan.options, notes=[*media.notes, *plan.notes])
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:

@@ -53,7 +53,7 @@ def with_points(array: pa.Array) -> pa.Array:
 
 
 def _share(array: pa.Array, pattern: str) -> float:
-    """Return the share of known cells that match a pattern; 0 if cells are no text."""
+    """Return the share of known cells that match a pattern; 0 if cells are not text."""
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         return 0.0
     known = words(array).drop_null()

@@ -1,12 +1,9 @@
-"""Readers of user data (``Source``), the sequences that they read, and missing values in these."""
+"""What all readers of user data share: bounds, errors in one line, and labels and names as strings."""
 
-import abc
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +11,9 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
-from . import MissingPolicy
+from ..sequences import SequenceKind, Sequences
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # text that means a missing label or number
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a pair of UTF-16, which is not a letter by itself; or a byte that the encoding of a file lacks."""
 MAX_LINE = 1 << 26  # maximum length of a line in characters; a longer one is an error
 MAX_BYTES = 16 << 30
 """Maximum size in memory of the sequences of an import, as they are read; more is an error."""
@@ -26,31 +21,6 @@ MAX_BYTES = 16 << 30
 MAX_UNPACKED = 1 << 28
 MAX_RATIO = 200
 MAX_CHANGES = 1000  # maximum number of changed labels or names that are recorded
-CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
-
-Signal = Literal["tokens", "values"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Sequences as they were read, end to end: all of a source, or those of some rows."""
-
-    flat: np.ndarray  # (T,) tokens or (T, C) values; NaN is missing
-    lengths: np.ndarray  # (n,); 0: empty
-    columns: dict[str, pa.Array]  # (n,) strings by role: label (null: unlabelled), group, split
-    rows: np.ndarray  # (n,) numbers of the sequences in the source, which knows their names
-
-    def take(self, keep: np.ndarray) -> "Part":
-        """Return the sequences for which ``keep`` (n,) is true."""
-        columns = {role: column.filter(pa.array(keep)) for role, column in self.columns.items()}
-        flat = self.flat[np.repeat(keep, self.lengths)]
-        return Part(flat, self.lengths[keep], columns, self.rows[keep])
-
-    def shortened(self, lengths: np.ndarray) -> "Part":
-        """Return the sequences truncated to the given lengths (n,)."""
-        owner, place = positions(self.lengths)
-        flat = self.flat[place < lengths[owner]]
-        return replace(self, flat=flat, lengths=np.minimum(self.lengths, lengths))
 
 
 def check_memory(size: int, name: str) -> None:
@@ -84,10 +54,11 @@ def check_unpacked(file: Path, size: int, advice: str) -> None:
         )
 
 
-def joined(parts: Sequence[Part], name: Callable[[int], str]) -> Part:
-    """Return several parts as one.
+def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int], str]) -> Sequences:
+    """Return several parts of a file as one.
 
     Args:
+        kind: of the sequences, if there is no part.
         name: returns how messages name a sequence.
 
     Raises:
@@ -96,7 +67,7 @@ def joined(parts: Sequence[Part], name: Callable[[int], str]) -> Part:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Part(np.zeros(0), np.zeros(0, np.int64), {}, np.zeros(0, np.int64))
+        return Sequences(kind, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
     first = parts[0].flat
     for part in parts:
         other = part.flat
@@ -110,121 +81,7 @@ def joined(parts: Sequence[Part], name: Callable[[int], str]) -> Part:
     flat, lengths, rows = (
         np.concatenate([getattr(part, key) for part in parts]) for key in ("flat", "lengths", "rows")
     )
-    return Part(flat, lengths, columns, rows)
-
-
-def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (T,) the sequence of every position, by number, and its place in it, from the lengths (n,)."""
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    return owner, np.arange(len(owner)) - (lengths.cumsum() - lengths)[owner]
-
-
-def known_lengths(known: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return (n,) the lengths of sequences up to the last position that is known (T,)."""
-    owner, place = positions(lengths)
-    found = np.zeros_like(lengths)
-    np.maximum.at(found, owner, np.where(known, place + 1, 0))
-    return found
-
-
-@dataclass
-class Source(abc.ABC):
-    """A reader for one input format, configured and ready to iterate."""
-
-    kind: Signal = "tokens"
-    vocab: int = 0  # 0: the greatest token + 1
-    total: int = 0  # number of sequences; 0: unknown
-    facts: dict[str, str] = field(default_factory=dict)  # what was found, shown to the user
-    hints: list[str] = field(default_factory=list)  # warnings for the user
-    changed: dict[str, str] = field(default_factory=dict)  # labels and names, before and after trimming
-    skip_bad: bool = False  # leave out sequences that cannot be read, instead of raising an error
-    unread: dict[int, str] = field(default_factory=dict)  # numbers of these sequences, and what is wrong
-
-    @abc.abstractmethod
-    def read(self) -> Part:
-        """Read all sequences. May be called more than once."""
-
-    def name(self, row: int) -> str:
-        """Return how messages name a sequence."""
-        return f"row {row + 1}"
-
-    def spot(self, position: int, channel: int) -> str:
-        """Return how messages name a position of a sequence."""
-        return f"position {position}"
-
-    def notes(self) -> list[str]:
-        """Return notes on labels and names that were changed while reading."""
-        trimmed = [(before, after) for before, after in self.changed.items() if after]
-        missing = {before.strip() for before, after in self.changed.items() if not after and before.strip()}
-        notes = []
-        if trimmed:
-            before, after = trimmed[0]
-            notes.append(
-                f"spaces around {len(trimmed):,} labels or names are dropped: {before!r} is {after!r}"
-            )
-        if missing:
-            notes.append(f"{', '.join(map(repr, sorted(missing)))} counts as a missing label or name")
-        return notes
-
-
-def fill_missing(part: Part, policy: MissingPolicy, source: Source) -> Part:
-    """Return the values (T, C) as float32 without NaN, except where a channel of a row is missing throughout.
-
-    refuse  is the default: an error names the position
-    drop    leaves out rows with a missing value
-    cut     ends a row where only missing values follow; missing values before that are refused
-    fill    interpolates linearly; before the first and after the last known value, repeats that value
-    mask    fills, and adds one channel per channel: 1 where the value was known
-
-    Raises:
-        DataError: naming the first row and position of a missing value, and the choices.
-    """
-    with np.errstate(over="ignore"):
-        part = replace(part, flat=part.flat.astype(np.float32))
-    unknown = ~np.isfinite(part.flat)
-    if policy == "mask":
-        marks = (~unknown).astype(np.float32)
-        return replace(part, flat=np.concatenate([interpolate(part.flat, part.lengths), marks], axis=1))
-    if policy == "fill":
-        return replace(part, flat=interpolate(part.flat, part.lengths))
-    if not unknown.any():
-        return part
-    if policy == "drop":
-        keep = np.ones(len(part.lengths), dtype=bool)
-        keep[positions(part.lengths)[0][unknown.any(1)]] = False
-        return part.take(keep)
-    if policy == "cut":
-        part = part.shortened(known_lengths(~unknown.all(1), part.lengths))
-        unknown = ~np.isfinite(part.flat)
-        if not unknown.any():
-            return part
-    owner, place = positions(part.lengths)
-    at, channel = np.argwhere(unknown)[0].tolist()
-    name = source.name(int(part.rows[owner[at]]))
-    spot = source.spot(int(place[at]), channel)
-    raise DataError(f"{name}: {spot} is missing, infinite or beyond float32; {CHOICES}")
-
-
-def interpolate(flat: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return values (T, C) in which NaN and infinity are interpolated within each sequence and channel.
-
-    A channel without any known value in a sequence becomes NaN there.
-
-    Args:
-        lengths: (n,) of the sequences in ``flat``.
-    """
-    unknown = ~np.isfinite(flat)
-    if not unknown.any():
-        return flat
-    flat = np.where(unknown, np.float32(np.nan), flat)
-    ends = lengths.cumsum()
-    for row in np.unique(np.searchsorted(ends, np.flatnonzero(unknown.any(1)), side="right")):
-        span = slice(ends[row] - lengths[row], ends[row])
-        for channel in np.flatnonzero(unknown[span].any(0)):
-            known = np.flatnonzero(~unknown[span, channel])
-            if len(known):
-                flat[span, channel] = np.interp(np.arange(lengths[row]), known, flat[span, channel][known])
-    return flat
+    return Sequences(kind, flat, lengths, rows, columns=columns)
 
 
 @contextmanager
@@ -287,6 +144,19 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
         pairs = zip(text.filter(other).to_pylist(), bare.filter(other).to_pylist(), strict=True)
         changed |= {before: after or "" for before, after in pairs}
     return bare
+
+
+def notes_on(changed: dict[str, str]) -> list[str]:
+    """Return notes on labels and names that ``words`` changed."""
+    trimmed = [(before, after) for before, after in changed.items() if after]
+    missing = {before.strip() for before, after in changed.items() if not after and before.strip()}
+    notes = []
+    if trimmed:
+        before, after = trimmed[0]
+        notes.append(f"spaces around {len(trimmed):,} labels or names are dropped: {before!r} is {after!r}")
+    if missing:
+        notes.append(f"{', '.join(map(repr, sorted(missing)))} counts as a missing label or name")
+    return notes
 
 
 def word_lists(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:

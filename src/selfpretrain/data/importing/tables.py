@@ -19,9 +19,10 @@ from pyarrow import parquet
 
 from ...errors import DataError, join_names
 from ..download import connection_problem
+from ..sequences import SURROGATE
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
-from .source import SURROGATE, check_column, check_unpacked, lines, readable
+from .source import check_column, check_unpacked, lines, readable
 from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20  # bytes or letters read at a time

@@ -7,90 +7,70 @@ Source: the format of sktime and of timeseriesclassification.com.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import DataError
-from . import TargetKind
+from ..sequences import Sequences
 from .numerals import NUMBER
 from .options import ImportOptions
-from .source import MISSING, Part, Source, check_memory, joined, lines, words
+from .plan import ImportPlan
+from .source import MISSING, check_memory, lines, notes_on, words
 
-Case = tuple[int, np.ndarray, str]
-"""Line number, series (length, C) and label."""
-
-
-@dataclass
-class TsSource(Source):
-    """A reader of one file, or of a train and a test file."""
-
-    files: list[tuple[Path, str]] = field(kw_only=True)  # path and split; "" for a single file
-    places: list[tuple[str, int]] = field(default_factory=list)  # file name and line of every case so far
-
-    def read(self) -> Part:
-        """Read the cases of all files."""
-        self.places.clear()
-        series: list[np.ndarray] = []
-        labels: list[str] = []
-        splits: list[str] = []
-        size = 0
-        for path, split in self.files:
-            for number, values, label in _cases(path):
-                size += values.nbytes
-                check_memory(size, path.name)
-                self.places.append((path.name, number))
-                series.append(values)
-                labels.append(label)
-                splits.append(split)
-        if not series:
-            return joined([], self.name)
-        if len(wide := {values.shape[1] for values in series}) > 1:
-            names = " and ".join(path.name for path, _ in self.files)
-            raise DataError(f"{names} have {min(wide)} and {max(wide)} dimensions; they must have as many")
-        columns = {"label": words(pa.array(labels, pa.large_string()), self.changed)}
-        if self.files[0][1]:
-            columns["split"] = pa.array(splits, pa.large_string())
-        lengths = np.array([len(values) for values in series])
-        return Part(np.concatenate(series), lengths, columns, np.arange(len(series)))
-
-    def name(self, row: int) -> str:
-        """Return file and line of a case."""
-        name, number = self.places[row]
-        return f"{name}, line {number}"
-
-    def spot(self, position: int, channel: int) -> str:
-        """Return dimension and position."""
-        return f"dimension {channel}, position {position}"
+Case = tuple[str, np.ndarray, str]
+"""How messages name a case, its series (length, C), and its label."""
 
 
-def series_source(path: Path, options: ImportOptions) -> TsSource:
-    """Return a reader of a file, or of the files ..._TRAIN.ts and ..._TEST.ts in a folder.
+def read_series(path: Path, options: ImportOptions) -> ImportPlan:
+    """Read a file, or the files ..._TRAIN.ts and ..._TEST.ts in a folder.
 
     Raises:
-        DataError: if the header of a file says that it cannot be used.
+        DataError: if the header of a file says that it cannot be used, or naming the first case that cannot.
     """
     files = [(path, "")] if path.is_file() else _pair(path)
-    for file, _ in files:
-        header, _ = _header(file)
+    headers = [_header(file)[0] for file, _ in files]
+    for (file, _), header in zip(files, headers, strict=True):
         if header.get("timestamps") == "true":
             raise DataError(f"{file.name} has time stamps, which are not read; remove them")
-        if header.get("classlabel", "false") == "false" and header.get("targetlabel", "false") == "false":
+        if header.get("classlabel", "false") == header.get("targetlabel", "false") == "false":
             raise DataError(
                 f"{file.name} has neither @classLabel nor @targetLabel; there is nothing to predict"
             )
     if options.kind not in ("auto", "values"):
         raise DataError(f"{path.name} holds values; leave --kind {options.kind} out")
-    facts = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
-    return TsSource("values", facts=facts | {"split": "by file" if files[0][1] else "made"}, files=files)
-
-
-def target_kind(path: Path) -> TargetKind:
-    """Return "classes" or "reals", according to the header of the file."""
-    file = path if path.is_file() else _pair(path)[0][0]
-    return "reals" if _header(file)[0].get("targetlabel", "false") != "false" else "classes"
+    if options.target == "auto":
+        real = headers[0].get("targetlabel", "false") != "false"
+        options = replace(options, target="reals" if real else "classes")
+    cases: list[Case] = []
+    splits: list[str] = []
+    for file, split in files:
+        cases += _cases(file)
+        splits += [split] * (len(cases) - len(splits))
+    names, series, labels = zip(*cases, strict=True) if cases else ((), (), ())
+    if len(wide := {values.shape[1] for values in series}) > 1:
+        both = " and ".join(file.name for file, _ in files)
+        raise DataError(f"{both} have {min(wide)} and {max(wide)} dimensions; they must have as many")
+    changed: dict[str, str] = {}
+    columns = {"label": words(pa.array(labels, pa.large_string()), changed)}
+    if files[0][1]:
+        columns["split"] = pa.array(splits, pa.large_string())
+    lengths = np.array([len(values) for values in series], dtype=np.int64)
+    flat = np.concatenate(series) if series else np.zeros((0, 1))
+    return ImportPlan(
+        Sequences("values", flat, lengths, np.arange(len(series)), columns=columns),
+        options,
+        names.__getitem__,
+        lambda position, channel: f"dimension {channel}, position {position}",
+        found={
+            "file": ", ".join(file.name for file, _ in files),
+            "sequence": "series of real numbers",
+            "split": "by file" if files[0][1] else "made",
+        },
+        notes=notes_on(changed),
+    )
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
@@ -123,7 +103,7 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 def _cases(path: Path) -> Iterator[Case]:
     """Yield all cases of a file."""
     start = _header(path)[1]
-    channels = 0
+    channels = size = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
@@ -138,7 +118,10 @@ def _cases(path: Path) -> Iterator[Case]:
                 raise DataError(
                     f"{where}: dimensions of {min(lengths)} to {max(lengths)} positions; make them equal"
                 )
-            yield number, _numbers(dimensions, where).reshape(channels, lengths[0]).T, label
+            values = _numbers(dimensions, where).reshape(channels, lengths[0]).T
+            size += values.nbytes
+            check_memory(size, path.name)
+            yield where, values, label
 
 
 def _numbers(dimensions: list[str], where: str) -> np.ndarray:

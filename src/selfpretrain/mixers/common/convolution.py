@@ -10,6 +10,7 @@ Source: Gu et al. (2022), S4, and the bidirectional layer of Amos et al. (2024).
 
 import abc
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,13 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...shapes import PaddingMask, Vectors
-from ..base import LayerContext
+from ..base import KernelLayer, LayerContext, Layers
 from ..ops._exact import full_precision
 from ..ops.longconv import causal_conv, two_sided_conv
 from ..ops.modes import modal_kernel
 
 
-class Convolution(nn.Module, abc.ABC):
+class Convolution(KernelLayer):
     """A convolutional layer with one or two long kernels per channel, computed by the subclass."""
 
     def __init__(self, context: LayerContext, dropout: float = 0.0) -> None:
@@ -35,19 +36,31 @@ class Convolution(nn.Module, abc.ABC):
         self.D = nn.Parameter(torch.randn(H))
         self.out = nn.Linear(H, 2 * H)
 
+    @staticmethod
     @abc.abstractmethod
-    def make_kernel(self, length: int) -> Float[Tensor, "c H L"]:
-        """Return the kernels for lags below ``length``; those of a shorter length are a prefix."""
+    def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
+        """Return the kernels of n layers for lags below ``length``; a shorter length gives a prefix."""
+
+    @staticmethod
+    def kernels(layers: Layers, length: int) -> Sequence[Float[Tensor, "c H L"]]:
+        """Return the kernels of each layer, in fp32 or better."""
+        with full_precision(layers[0].D.device):
+            return layers[0].make_kernels(layers, length).unbind(0)
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return a kernel for the past and, unless causal, one for the future, in fp32 or better."""
         with full_precision(self.D.device):
-            return self.make_kernel(length)
+            return self.make_kernels([self], length).squeeze(0)
 
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
+    def forward(
+        self,
+        x: Vectors,
+        padding_mask: PaddingMask = None,
+        kernel: Float[Tensor, "c H L"] | None = None,
+    ) -> Vectors:
         """Convolve the real positions of every sequence, then gate."""
         u = x if padding_mask is None else x * padding_mask[..., None]
-        K = self.kernel(x.shape[1])
+        K = self.kernel(x.shape[1]) if kernel is None else kernel
         # Adding D to lag zero of the kernel makes D u free.
         past = torch.cat([K[0, :, :1] + self.D[:, None], K[0, :, 1:]], dim=-1)
         return self.gate(causal_conv(u, past) if self.causal else two_sided_conv(u, past, K[1]))
@@ -55,6 +68,17 @@ class Convolution(nn.Module, abc.ABC):
     def gate(self, y: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """Return GLU(W dropout(GELU(y))) at every position."""
         return F.glu(self.out(self.dropout(F.gelu(y))), dim=-1)
+
+
+def joined(layers: Layers, name: str, axis: int = 0) -> Tensor:
+    """Return the weights of this name of several layers, one after the other along an axis."""
+    weights = [layer.get_parameter(name) for layer in layers]
+    return weights[0] if len(weights) == 1 else torch.cat(weights, axis)
+
+
+def by_layer(kernel: Float[Tensor, "c nH L"], layers: Layers) -> Float[Tensor, "n c H L"]:
+    """Return the kernels of each of n layers, given those of the channels of all in turn."""
+    return kernel.unflatten(1, (len(layers), -1)).transpose(0, 1)
 
 
 def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
@@ -110,12 +134,14 @@ class MovingAverages(nn.Module):
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return K for lags below ``length``."""
-        scale, rate = self.discretize()
-        K = modal_kernel(scale.flatten(0, 1)[None].to(self.leave), rate.flatten(0, 1), length)
-        return K.view(*self.leave.shape[:2], length)
+        return self.kernels([self], length).squeeze(0)
 
-    def discretize(self) -> tuple[Float[Tensor, "c H N"], Float[Tensor, "c H N"]]:
-        """Return the factor p b g / sqrt(N) and log q, in double precision."""
-        p = torch.sigmoid(self.weight.double())
-        scale = p * self.enter * self.leave / self.leave.shape[-1] ** 0.5
-        return scale, torch.log1p(-p * torch.sigmoid(self.damping.double()))
+    @staticmethod
+    def kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
+        """Return K of n layers for lags below ``length``."""
+        weight, damping, enter, leave = (joined(layers, x) for x in ("weight", "damping", "enter", "leave"))
+        p = torch.sigmoid(weight.double())
+        scale = p * enter * leave / leave.shape[-1] ** 0.5
+        rate = torch.log1p(-p * torch.sigmoid(damping.double()))  # log q
+        K = modal_kernel(scale.flatten(0, 1)[None].to(leave), rate.flatten(0, 1), length)
+        return K.view(len(layers), -1, leave.shape[1], length)

@@ -123,18 +123,20 @@ class _Modal(torch.autograd.Function):
 
 
 def shared_kernel(
-    weight: Complex[Tensor, "c H N"], rate: Complex[Tensor, "N"], length: int, block: int = BLOCK
-) -> Float[Tensor, "c H L"]:
-    """Return K[c, h, l] = Re sum_n weight[c, h, n] exp(rate[n] l), for l < length.
+    weight: Complex[Tensor, "n H N"], rate: Complex[Tensor, "n N"], length: int, block: int = BLOCK
+) -> Float[Tensor, "n H L"]:
+    """Return K[i, h, l] = Re sum_n weight[i, h, n] exp(rate[i, n] l), for l < length.
 
     Args:
-        weight: one per output, channel and mode; its precision is that of the kernel.
+        weight: one per layer, channel and mode; its precision is that of the kernel.
         rate: log of each mode's factor per position, no real part above zero; best in double precision.
         block: lags that are computed together.
     """
-    order = rate.real.argsort(descending=True)  # slowest first, so that the remaining modes are a prefix
-    kernel = _Shared.apply(weight.flatten(0, 1)[:, order], rate[order], length, block)
-    return kernel.unflatten(0, weight.shape[:2])
+    if _counts_modes(rate):
+        order = rate.real.argsort(descending=True)  # slowest first, so that the remaining modes are a prefix
+        rate = rate.take_along_dim(order, -1)
+        weight = weight.take_along_dim(order[:, None], -1)
+    return _Shared.apply(weight, rate, length, block)
 
 
 class _Shared(torch.autograd.Function):
@@ -148,34 +150,36 @@ class _Shared(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, rate: Tensor, length: int, block: int) -> Tensor:
         ctx.save_for_backward(weight, rate)
         ctx.block = block
-        kernel = weight.real.new_empty(len(weight), length)
+        kernel = weight.real.new_empty(*weight.shape[:2], length)
         with full_precision(weight.device):
             table = _table(rate, length, block, weight.dtype)
             for part, turn, alive in _blocks(rate, length, block, weight.dtype):
-                turned = as_real(weight[:, :alive] * turn)
-                torch.mm(turned, table[: part.stop - part.start, : 2 * alive].T, out=kernel[:, part])
+                turned = as_real(weight[..., :alive] * turn)
+                near = table[:, : part.stop - part.start, : 2 * alive]
+                torch.bmm(turned, near.mT, out=kernel[..., part])
         return kernel
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         weight, rate = ctx.saved_tensors
-        length = grad.shape[1]
+        length = grad.shape[-1]
         of_weight = torch.zeros_like(weight)
         of_rate = torch.zeros_like(rate)
         lags = torch.arange(length, dtype=grad.dtype, device=grad.device)
         with full_precision(grad.device):
             table = _table(rate, length, ctx.block, weight.dtype)
             for part, turn, alive in _blocks(rate, length, ctx.block, weight.dtype):
-                rows = grad[:, part]
-                both = torch.cat([rows, rows * lags[part]]) @ table[: part.stop - part.start, : 2 * alive]
-                sums, moments = as_modes(both, weight).chunk(2)
-                of_weight[:, :alive].addcmul_(sums, turn.conj())
-                of_rate[:alive] += torch.linalg.vecdot(weight[:, :alive] * turn, moments, dim=0)
+                rows = grad[..., part]
+                near = table[:, : part.stop - part.start, : 2 * alive]
+                both = torch.bmm(torch.cat([rows, rows * lags[part]], dim=1), near)
+                sums, moments = as_modes(both, weight).chunk(2, dim=1)
+                of_weight[..., :alive].addcmul_(sums, turn.conj())
+                of_rate[:, :alive] += torch.linalg.vecdot(weight[..., :alive] * turn, moments, dim=1)
         return of_weight, of_rate, None, None
 
 
-def _table(rate: Tensor, length: int, block: int, like: torch.dtype) -> Float[Tensor, "T modes"]:
+def _table(rate: Tensor, length: int, block: int, like: torch.dtype) -> Float[Tensor, "n T modes"]:
     return as_real(powers(rate.to(torch.complex128).conj(), 1, min(block, length), like))
 
 
@@ -184,14 +188,18 @@ def _blocks(rate: Tensor, length: int, block: int, like: torch.dtype) -> Iterato
     wide = rate.to(torch.complex128)
     starts = torch.arange(0, length, block, dtype=torch.float64, device=rate.device)
     dead = -math.log(torch.finfo(like).eps)  # decayed to the rounding error of the initial value
-    if rate.device.type == "cpu":
-        decayed = -wide.real * starts[:, None] >= dead  # False for NaN, which must propagate
-        alive = (~decayed).sum(1).tolist()
-    else:  # counting them would synchronise with the GPU
-        alive = [len(rate)] * len(starts)
+    alive = [rate.shape[1]] * len(starts)
+    if _counts_modes(rate):
+        decayed = -wide.real[:, None] * starts[:, None] >= dead  # False for NaN, which must propagate
+        alive = (~decayed).sum(-1).amax(0).tolist()
     for start, count in zip(range(0, length, block), alive, strict=True):
-        turn = powers(wide[:count] * start, 1, 2, like)[1]
+        turn = powers(wide[:, :count] * start, 1, 2, like)[:, 1:]  # (n, 1, modes)
         yield slice(start, min(start + block, length)), turn, count
+
+
+def _counts_modes(rate: Tensor) -> bool:
+    """Return whether to leave out modes that have decayed; counting them would synchronise with a GPU."""
+    return rate.device.type == "cpu"
 
 
 def modal_scan(

@@ -64,13 +64,14 @@ def bilinear_dplr(A: Pair, P: Pair, B: Pair, dt: Float[Tensor, "H"]) -> Dplr:
 
 
 def bilinear_dense(
-    A: Float[Tensor, "N N"], B: Float[Tensor, "N"], dt: Float[Tensor, "H"]
-) -> tuple[Float[Tensor, "H N N"], Float[Tensor, "H N"]]:
-    """Apply the bilinear rule to a matrix shared by channels with their own steps; return Abar - I, Bbar."""
-    eye = torch.eye(len(B), dtype=A.dtype, device=A.device)
-    right = torch.cat([A, B[:, None]], dim=-1) * dt[:, None, None]
+    A: Float[Tensor, "n N N"], B: Float[Tensor, "n N"], dt: Float[Tensor, "n H"]
+) -> tuple[Float[Tensor, "nH N N"], Float[Tensor, "nH N"]]:
+    """Apply the bilinear rule to matrices shared by channels with their own steps; return Abar - I, Bbar."""
+    eye = torch.eye(B.shape[1], dtype=A.dtype, device=A.device)
+    step = dt[..., None, None]
+    right = torch.cat([A, B[..., None]], dim=-1)[:, None] * step
     # Unlike solve, this asks the device for no error code: a singular matrix gives inf or nan.
-    solved = torch.linalg.solve_ex(eye - 0.5 * dt[:, None, None] * A, right).result
+    solved = torch.linalg.solve_ex(eye - 0.5 * step * A[:, None], right).result.flatten(0, 1)
     return solved[..., :-1], solved[..., -1]
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import format
 from ..analysis import SEPARATOR, TaskAnalysis, score_of
-from ..manifest import Measure, Metric
-from ..results import TaskResults
-from ..stage_results import CellResult, StageResult
+from ..results import CellResult, Measure, Metric, TaskResults
+from ..stage_results import StageResult
 from ..statistics import CONFIDENCE, Estimate, Ranks, estimate
 from .style import (
     BAND,
@@ -130,7 +129,7 @@ def panels(analysis: TaskAnalysis, grouped: bool, paper: bool = False) -> list[P
 
 def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool) -> PanelLine:
     metric, task = analysis.metric, analysis.task
-    printed = [task.printed(row, column) for row in rows if paper]
+    printed = [task.reported(row, column) for row in rows if paper]
     lost = any(task.undefined(row, column) for row in rows)
     return PanelLine(
         f"{column} (no finite score)" if lost else column,
@@ -254,7 +253,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     from matplotlib.patches import Patch
 
     rows, metric = analysis.task.rows, analysis.metric
-    every = analysis.task.record.contrasts
+    every = analysis.task.contrasts
     contrasts = [c for c in every if len(every) <= MAX_CONTRASTS or c[1] == every[0][1]]
     styles = _contrast_styles(analysis.task.columns, contrasts)
     labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
@@ -377,7 +376,7 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
                 before = [curve for cell in cells for curve in pretraining(cell, flops)]
                 if losses:
                     _arm(panels[0], before, arm, column, most)
-                scores = [finetuning(cell, flops, task.record.metric.factor) for cell in cells]
+                scores = [finetuning(cell, flops, task.metric.factor) for cell in cells]
                 _arm(panels[-1], scores, arm, column, most)
             panels[-1].set_xlim(left=0)
             panels[-1].locator_params(axis="x", nbins={1: 6, 2: 4}.get(len(rows), 2))
@@ -389,7 +388,7 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
         figure.supxlabel(unit, fontsize=9)
         if losses:
             grid[0, 0].set_ylabel("pretraining loss")
-        grid[-1, 0].set_ylabel(f"validation {format.unit(task.record.metric)}")
+        grid[-1, 0].set_ylabel(f"validation {format.unit(task.metric)}")
         legend_above(grid[-1, 0], title)
         return to_svg(figure)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..manifest import Metric
+from ..results import Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ KNOWN = (
 )  # fmt: skip
 """Columns of every file; ``flops`` and ``seconds`` are sums over all stages, the rest of the scored one."""
 
-SOMETIMES = ("fold", "looks")
+SOMETIMES = ("fold", "design")
 """Further columns of cross-validation, and of designs that add seeds: the first and last number of seeds."""
 
 PRINTED = tuple(f"printed_{field.name}" for field in fields(PaperNumber))

@@ -8,6 +8,7 @@ Some add plots to the scores: curves over layers, model sizes or fractions of th
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from statistics import fmean
@@ -19,7 +20,7 @@ from ...config import Count, spec, with_setting
 from ...errors import DataError, SpecError
 from ...mixers.base import Mixer
 from ...registry import find, name_of
-from ...report.paper_numbers import reported
+from ...report.paper_numbers import look_up, reported
 from ...runner.experiment import Cell, Finished
 from ...system.files import Json
 from ...tasks.base import Task
@@ -32,10 +33,10 @@ from ...tasks.speech import Speech
 from ...tasks.spoken_digits import SpokenDigits
 from ...tasks.stdlib import Stdlib
 from ...training.cost import COUNTED, Planner
-from ...training.recipe import Budget, Precision, Recipe, Stage
+from ...training.recipe import Precision, Recipe
 from ..arms.base import recipes_by_column
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SPT, ArmRecipes, row_names, with_epochs, with_mixer
+from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, row_names, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..recipes.reported import paper_arms, task_name
 from ..recipes.tables import Denoising
@@ -75,11 +76,6 @@ STAND_INS: dict[str, Task] = {
     TEN_WORDS: SpokenDigits(features="mfcc"),
 }
 """Smaller tasks for the small scale; the other tasks have none, because their sequences are too long."""
-
-TOTAL_EPOCHS = {IMAGE: 150, TEXT: 30}
-"""Epochs of pretraining plus finetuning in Amos et al. (2024), Table 8."""
-TOTAL_STEPS = 1300
-"""Steps of pretraining plus finetuning at our small scale."""
 
 PaperCell = tuple[str, str, str]
 """Table, row and column of a printed number."""
@@ -121,17 +117,20 @@ class TableStudy(Study):
     ``paper_cell``.
     """
 
+    contrasts: ClassVar[tuple[tuple[str, str], ...]] = ((SPT, MATCHED), (SPT, SCRATCH))
+    figure: ClassVar[Literal["none", "bars", "lines"]] = "bars"
+    paper: ClassVar[str] = ""  # CSV file of its numbers, e.g. amos2024
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
     stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # name in the paper -> task at the small scales
     paper_recipes: ClassVar[str] = "amos"  # paper whose recipes are used at the paper scale
     architectures: ClassVar[tuple[TableRow, ...]] = ()
-    columns: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # subset of the usual arms
+    columns: ClassVar[tuple[str, ...]] = (SCRATCH, MATCHED, SPT)  # subset of the usual arms
     objective: ClassVar[Denoising] = "masked"
     small_objective: ClassVar[Mapping[str, Denoising]] = {}  # by task, at the small scales
     share: ClassVar[float] = 1.0  # fraction of the default budget at the small scale
     table: ClassVar[str] = ""  # table of the paper with its numbers
-    printed: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
+    paper_rows: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
     names: ClassVar[Mapping[str, str]] = {}  # task -> column of the paper, if other
     averaged: ClassVar[tuple[str, ...]] = ()  # tasks of the paper's average
 
@@ -161,7 +160,7 @@ class TableStudy(Study):
         """
         texts = {path: v if isinstance(v, str) else json.dumps(v) for path, v in settings.items()}
         for path in texts:
-            if not any(self._has_setting(path, label, task) for label, task in self._all_tasks().items()):
+            if not any(self._has_setting(path, label, task) for label, task in self.all_tasks().items()):
                 raise SpecError(f"{path}: no cell of {name_of(self)} has this setting")
         return replace(self, settings=(*self.settings, *texts.items()))
 
@@ -176,23 +175,27 @@ class TableStudy(Study):
 
     def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells seed by seed, so that an unfinished table already has all arms."""
-        tasks = self.available_tasks(planner)
+        cells = [cell for of_task in self.cells_by_task(planner).values() for cell in of_task]
         for seed in range(self.seeds):
-            for label, task in tasks.items():
-                for cell in self.task_cells(label, task, planner):
-                    yield replace(cell, recipe=replace(cell.recipe, seed=seed))
+            yield from (replace(cell, recipe=replace(cell.recipe, seed=seed)) for cell in cells)
+
+    def cells_by_task(self, planner: Planner = COUNTED) -> dict[str, list[Cell]]:
+        """Return the cells of each task whose data are available, with seed 0."""
+        tasks = self.available_tasks(planner)
+        return {label: list(self.task_cells(label, task, planner)) for label, task in tasks.items()}
 
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
-        """Yield the cells of one task, with seed 0."""
+        """Yield the cells of one task with seed 0; each extra mixer has the variants of the first row."""
         rows = list(self.rows(label))
-        for architecture in (*rows, *self._extra_rows(rows)):
-            yield from self.row_cells(label, task, architecture, planner)
-
-    def row_cells(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> Iterator[Cell]:
-        """Yield the cells of one architecture on a task, with seed 0."""
-        for column, recipe in self.recipes(label, task, architecture, planner).items():
-            printed = None if architecture.ours else self.paper_cell(label, architecture, column)
-            yield Cell(architecture.row, column, recipe, label, printed)
+        first = [replace(row, ours=True, small=None) for row in rows if row.name == rows[0].name]
+        for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
+            for row in first:
+                family = f"like:{row.family.removeprefix('like:')}"
+                rows.append(replace(row, name=name, mixer=mixer, family=family))
+        for row in rows:
+            for column, recipe in self.recipes(label, task, row, planner).items():
+                place = None if row.ours else self.paper_cell(label, row, column)
+                yield Cell(row.row, column, recipe, label, look_up(self.paper, place) if place else None)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the rows of a task."""
@@ -205,38 +208,59 @@ class TableStudy(Study):
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return table, row and column of the published number of a cell, or None if there is none."""
-        row = self.printed.get((architecture.row, column))
+        row = self.paper_rows.get((architecture.row, column))
         return (self.table, row, self.names.get(label, label)) if row else None
 
     def arms(self, label: str, task: Task, architecture: TableRow) -> ArmRecipes:
         """Return the recipes of an architecture at this scale, with changed settings applied."""
-        objective = architecture.objective or self.objective_name(label)
+        name = architecture.family.removeprefix("like:")
         if self.scale == "paper":
-            arms = self._paper_arms(task, architecture, objective)
+            arms = paper_arms(
+                self.paper_recipes, task_name(task), name, architecture.objective or self.objective
+            )
+            arms = arms if name == architecture.family else with_mixer(arms, architecture.mixer)
         else:
+            objective = architecture.objective or self.small_objective.get(label, self.objective)
             mixer = architecture.small or architecture.mixer
             arms = small_arms(task, mixer, denoising_objective(task, objective))
             arms = smoke_arms(arms) if self.scale == "smoke" else arms.scale_budget(self.share)
         arms = architecture.change(arms).with_setting("stage.precision", self.precision)
         for setting, text in self.settings:
-            pattern, path = _split_setting(setting)
+            pattern, _, path = setting.rpartition("/")
             if not path.startswith("task.") and _matches(pattern, label, architecture.row):
                 arms = arms.with_setting(path, text)
         return arms
 
-    def objective_name(self, label: str) -> Denoising:
-        """Return the denoising objective of a task at this scale, for rows without one of their own."""
-        return self.objective if self.scale == "paper" else self.small_objective.get(label, self.objective)
+    def all_tasks(self) -> dict[str, Task]:
+        """Return the tasks at this scale by their names in the paper, with changed settings applied."""
+        if self.scale == "paper":
+            tasks = {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
+        else:
+            labels = self.tasks if self.small_tasks is None else self.small_tasks
+            tasks = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
+        if self.scale == "smoke":
+            tasks = {label: task.tiny() for label, task in tasks.items()}
+        for setting, text in self.settings:
+            kind, _, path = setting.rpartition("/")[2].partition(".")
+            for label, task in tasks.items():
+                if kind == "task" and self._has_setting(setting, label, task):
+                    tasks[label] = with_setting(task, path, text)
+        return tasks
 
     def available_tasks(self, planner: Planner = COUNTED) -> dict[str, Task]:
         """Return the tasks whose data are available, by their names in the paper; or with stubs."""
-        found = {label: _load_if_available(task, planner) for label, task in self._all_tasks().items()}
-        return {label: task for label, task in found.items() if task}
+        found = {}
+        for label, task in self.all_tasks().items():
+            with suppress(DataError):
+                planned = planner.task(task)
+                planned.load("val")
+                found[label] = planned
+        return found
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return notes on the stand-ins, and on the tasks that are left out."""
         available = self.available_tasks(planner)
-        all_tasks = self._all_tasks()
+        all_tasks = self.all_tasks()
         advice = "is left out: its data are not prepared (selfpretrain data get, selfpretrain data make)"
         absent = [f"{label} {advice}" for label in all_tasks if label not in available]
         if self.scale == "paper":
@@ -255,71 +279,17 @@ class TableStudy(Study):
             return []
         return plot_averages(list(self.cells()), tasks, finished, self.paper)
 
-    def with_percent_of_budget(self, stage: Stage, label: str, percent: int) -> Stage:
-        """Return the stage with a share of ``TOTAL_EPOCHS`` (paper) or ``TOTAL_STEPS`` (small)."""
-        if self.scale == "paper":
-            return with_epochs(stage, TOTAL_EPOCHS[label] * percent / 100)
-        total = TOTAL_STEPS if self.scale == "small" else 10
-        return replace(stage, budget=Budget(steps=total * percent // 100))
-
-    def _extra_rows(self, rows: list[TableRow]) -> Iterator[TableRow]:
-        """Yield a row for each extra mixer, in every variant of the first architecture."""
-        for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
-            for architecture in rows:
-                if architecture.name == rows[0].name:
-                    family = f"like:{architecture.family.removeprefix('like:')}"
-                    yield replace(architecture, name=name, mixer=mixer, small=None, family=family, ours=True)
-
-    def _paper_arms(self, task: Task, architecture: TableRow, objective: Denoising) -> ArmRecipes:
-        name = architecture.family.removeprefix("like:")
-        arms = paper_arms(self.paper_recipes, task_name(task), name, objective)
-        return arms if name == architecture.family else with_mixer(arms, architecture.mixer)
-
     def _has_setting(self, setting: str, label: str, task: Task) -> bool:
         """Return whether a setting applies to a task or to a row of it."""
-        pattern, path = _split_setting(setting)
+        pattern, _, path = setting.rpartition("/")
         if path.startswith("task."):
             return _matches(pattern, label, "") and path.split(".")[1] in vars(task)
         return any(_matches(pattern, label, architecture.row) for architecture in self.rows(label))
-
-    def _all_tasks(self) -> dict[str, Task]:
-        return {label: self._with_task_settings(label, task) for label, task in self._default_tasks().items()}
-
-    def _with_task_settings(self, label: str, task: Task) -> Task:
-        """Return the task with the changed settings that it has."""
-        for setting, text in self.settings:
-            path = _split_setting(setting)[1]
-            if path.startswith("task.") and self._has_setting(setting, label, task):
-                task = with_setting(task, path.removeprefix("task."), text)
-        return task
-
-    def _default_tasks(self) -> dict[str, Task]:
-        if self.scale == "paper":
-            return {label: PAPER_TASKS.get(label) or find("tasks", label.lower())() for label in self.tasks}
-        labels = self.tasks if self.small_tasks is None else self.small_tasks
-        tasks = {label: self.stand_ins[label] for label in labels if label in self.stand_ins}
-        return {label: task.tiny() if self.scale == "smoke" else task for label, task in tasks.items()}
-
-
-def _split_setting(setting: str) -> tuple[str, str]:
-    """Split a setting into its cell pattern ("" for all) and its path."""
-    pattern, _, path = setting.rpartition("/")
-    return pattern, path
 
 
 def _matches(pattern: str, label: str, row: str) -> bool:
     """Return whether a pattern ``TASK``, ``ROW`` or ``TASK/ROW`` (with ``*``) matches a row of a task."""
     return not pattern or any(fnmatch(name, pattern) for name in (label, row, f"{label}/{row}"))
-
-
-def _load_if_available(task: Task, planner: Planner) -> Task | None:
-    """Return the task to plan with; None if its data are not available."""
-    try:
-        planned = planner.task(task)
-        planned.load("val")
-    except DataError:
-        return None
-    return planned
 
 
 def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
@@ -338,7 +308,7 @@ def append_point(curves: dict[str, Points], label: str, x: object, y: float) -> 
 
 
 def due_runs(finished: Finished, recipe: Recipe, seeds: int) -> list[Recipe]:
-    """Return the recipe with seeds 0 to seeds-1, without those that no look asked for."""
+    """Return the recipe with seeds 0 to seeds-1, without those that were never due."""
     runs = [replace(recipe, seed=seed) for seed in range(seeds)]
     return [run for run in runs if finished.is_due(run)] or runs
 
@@ -371,7 +341,7 @@ def plot_averages(
         if cell.label in tasks and finished.is_due(cell.recipe):
             score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
             scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
-            lines |= {cell_key: cell.printed[:2]} if cell.printed else {}
+            lines |= {cell_key: (cell.reported.table, cell.reported.row)} if cell.reported else {}
     means: dict[Row, float] = {}
     for cell_key, by_task in scores.items():
         for label in tasks.keys() - by_task.keys():
@@ -381,10 +351,10 @@ def plot_averages(
         if len(by_task) == len(tasks):
             means[cell_key] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
     numbers_by_row = {cell_key: numbers.get((*line, "Avg.")) for cell_key, line in lines.items()}
-    printed = {
+    averages = {
         cell_key: number.value for cell_key, number in numbers_by_row.items() if number and number.value
     }
-    curves = _curves_by_column(means, "") | _curves_by_column(printed, ", printed")
+    curves = _curves_by_column(means, "") | _curves_by_column(averages, ", printed")
     return [panel(f"Average over {len(tasks)} tasks", "", "test accuracy in %", curves)] if curves else []
 
 

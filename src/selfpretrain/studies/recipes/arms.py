@@ -169,7 +169,11 @@ def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]
     """
     short = [name_of(mixer) for mixer in mixers]
     more = details or [""] * len(mixers)
-    settings = [_describe_settings(mixer) for mixer in mixers]
+    settings = []
+    for mixer in mixers:
+        known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
+        unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
+        settings.append("".join(f", {name} {value}" for name, value in unusual))
     long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
     names_found = []
     for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True):
@@ -186,10 +190,3 @@ def number_duplicates(names: Sequence[str]) -> list[str]:
         name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
         for i, name in enumerate(names)
     ]
-
-
-def _describe_settings(mixer: Mixer) -> str:
-    """Return the settings of a mixer that differ from their defaults, as text."""
-    known_fields = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-    unusual = [(f.name, getattr(mixer, f.name)) for f in known_fields if getattr(mixer, f.name) != f.default]
-    return "".join(f", {name} {value}" for name, value in unusual)

@@ -37,7 +37,7 @@ MAX_STEPS = 20_000
 LR = 2e-3
 """Learning rate of finetuning and scratch.
 
-Chosen with ``selfpretrain compare --tune``, which selected the same rate for both arms: see docs/adr/0007.
+Chosen with ``selfpretrain compare --tune``, which selected the same rate for both arms: see docs/log.md.
 """
 LR_OF = {"s4d": 4e-3}
 """Mixers with another learning rate."""
@@ -54,7 +54,7 @@ DEMO = (
 )
 """Settings of a comparison without a task: minutes on two cores, and a gain that is clear with few seeds.
 
-Chosen on validation with seeds that no report uses, see docs/miniatures.md. The budget is short on purpose:
+Chosen on validation with seeds that no report uses, see docs/log.md. The budget is short on purpose:
 compute-matched scratch is still at chance level, which it leaves in some seeds with more supervised steps.
 """
 

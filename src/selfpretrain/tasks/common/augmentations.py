@@ -1,4 +1,4 @@
-"""Changes that keep the labels of pictures, signals, texts and expressions."""
+"""Changes that keep the labels of pictures, signals, texts, expressions and strands of DNA."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...config import Count, Rate, Share, spec
 from ...data.dataset import Augmentation, Batch, per_channel, to_device
-from ...data.spec import SequenceSpec, Values
+from ...data.spec import PositionClasses, SequenceSpec, Values
 
 Symmetry = Literal["left-right", "up-down", "transpose"]
 
@@ -136,6 +136,33 @@ class DroppedSymbols(Augmentation):
             (torch.rand(real.shape, generator=random) < self.rate) & real, batch.inputs.device
         )
         return replace(batch, inputs=batch.inputs.masked_fill(dropped, self.blank))
+
+
+@spec
+class ReverseComplement(Augmentation):
+    """Sequences of bases as read on the other strand, each with probability 1/2.
+
+    The order is reversed and every base is replaced by its ``complement``; labels of positions move along.
+    """
+
+    complement: tuple[int, ...]  # of every symbol
+
+    def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
+        """Return the batch with some sequences turned; padding stays at their ends."""
+        chosen = torch.rand(len(batch.inputs), generator=random) < 0.5
+        turned = batch.real() & chosen[:, None]
+        place = torch.arange(turned.shape[1])
+        source = torch.where(turned, batch.real().sum(1, keepdim=True) - 1 - place, place)
+        device = batch.inputs.device
+        source, turned = to_device(source, device), to_device(turned, device)
+        inputs = batch.inputs.gather(1, source)
+        table = to_device(torch.tensor(self.complement), device)
+        inputs = torch.where(turned, table[inputs], inputs)
+        if not isinstance(form.target, PositionClasses):
+            return replace(batch, inputs=inputs)
+        targets = batch.targets.clone()
+        targets[:, : len(place)] = targets.gather(1, source)
+        return replace(batch, inputs=inputs, targets=targets)
 
 
 @spec

@@ -23,7 +23,7 @@ from ...data.spec import Reals, SequenceSpec, Split, Values
 from ...data.splits import limit_labels
 from ...data.store import DatasetWriter, StoredDataset, open_dataset, open_writer
 from ...errors import DamagedData, DataError
-from ...registry import name_of
+from ...registry import file_name_of, name_of
 from ...system.events import report_progress
 from ..base import DatasetStub, Task, with_stub
 
@@ -100,15 +100,17 @@ class Prepared(StoredTask):
 
     def data(self) -> StoredDataset | DatasetStub:
         """Return the prepared set, written first if it does not exist; the stub of a stubbed task."""
-        return self.stub or _load_or_write(dataclasses.replace(self, labels=None), str(self.folder))
+        return self.stub or _load_or_write(self.with_all_labels(), str(self.folder))
+
+    def with_all_labels(self) -> "Prepared":
+        """Return the task without a label budget: its examples are those that are stored."""
+        return dataclasses.replace(self, labels=None)
 
     @property
     def folder(self) -> Path:
         """Folder of the prepared set, which may not exist yet."""
-        key = json.dumps(
-            [dataclasses.asdict(dataclasses.replace(self, labels=None)), self.edition], default=str
-        )
-        name = f"{name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        key = json.dumps([dataclasses.asdict(self.with_all_labels()), self.edition], default=str)
+        name = f"{file_name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
 
 
@@ -158,9 +160,9 @@ def require_files(task: Task, *places: str) -> Path:
         name = name_of(task)
         folder = paths.folders()[0]
         release = " --release" if vars(task).get("source") == "lra" else ""
-        advice = [f"run `selfpretrain data get {name}{release}`"] * bool(task.downloads) + [
-            f"place it in {folder}"
-        ]
+        advice = [f"run `selfpretrain data get {name}{release}`"] * bool(task.downloads)
+        advice += [f"run `selfpretrain data get {name} --from pypi`"] * bool(task.wheels)
+        advice += [f"place it in {folder}"]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(advice)}")
     return path
 

@@ -167,18 +167,14 @@ def _guess(form: SequenceSpec, splits: Splits) -> dict[str, float]:
     if isinstance(form.target, Reals):
         return {MEAN: r2(test, np.full(len(test), train.mean()))}
     if isinstance(form.target, ClassSets):
-        return {COMMONEST: micro_f1(test, _commonest_set(train, len(test)))}
+        shares = train.mean(0)  # the classes that at least half of the examples have, or the most frequent
+        commonest = (shares >= min(0.5, shares.max())).astype(np.int64)
+        return {COMMONEST: micro_f1(test, np.tile(commonest, (len(test), 1)))}
     return {COMMONEST: accuracy(test, _commonest(train, len(test)))}
 
 
 def _commonest(train: np.ndarray, number: int) -> np.ndarray:
     return np.full(number, np.bincount(train).argmax())
-
-
-def _commonest_set(train: np.ndarray, number: int) -> np.ndarray:
-    """Return the classes that at least half of the examples have, or else the most frequent one."""
-    shares = train.mean(0)
-    return np.tile((shares >= min(0.5, shares.max())).astype(np.int64), (number, 1))
 
 
 def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits) -> float:

@@ -87,7 +87,11 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         raise DataError(f"the {split} split of {name_of(task)} has no example")
     chosen = torch.randperm(len(splits[split]), generator=generator("look", split))[:number]
     values = None if isinstance(form.signal, Tokens) else form.signal
-    shown = [shown for row in chosen.tolist() for shown in _shown(splits[split], row, form)]
+    views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
+    shown = []
+    for row in chosen.tolist():
+        label = _label_text(splits[split].targets[row].numpy(), form)
+        shown += [PreviewItem(label + view, splits[split].sequence(row, v)) for v, view in enumerate(views)]
     drawn = [pixels for one in shown if (pixels := task.pixels(one.sequence)) is not None]
     if drawn:
         shown = [PreviewItem(one.caption, pixels) for one, pixels in zip(shown, drawn, strict=True)]
@@ -109,12 +113,6 @@ def signal(form: SequenceSpec) -> str:
     if isinstance(form.signal, Tokens):
         return f"{form.signal.vocab:,} symbols"
     return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
-
-
-def _shown(examples: SequenceDataset, row: int, form: SequenceSpec) -> list[PreviewItem]:
-    label = _label_text(examples.targets[row].numpy(), form)
-    views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
-    return [PreviewItem(label + view, examples.sequence(row, v)) for v, view in enumerate(views)]
 
 
 def _labels(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:

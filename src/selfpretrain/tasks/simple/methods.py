@@ -182,26 +182,14 @@ def _weighted(
 
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
-
-
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
-
-
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
-
-
 NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
-
-
 HISTOGRAMS = ModelKind(
     "gradient boosting on {}",
     fit_with(lambda trees: HistGradientBoostingClassifier(max_iter=trees, random_state=0)),
 )
-
-
 ON_FIRST = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
-
-
 # Source: Yarowsky (1995), Unsupervised word sense disambiguation rivaling supervised methods.
 SELF_TRAINED = ModelKind(
     "self-trained logistic regression on {}",

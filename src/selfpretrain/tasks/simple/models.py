@@ -103,7 +103,7 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
         bias[present[0]] = 0.0
         return LinearModel(coef, bias)
     check_time()
-    model = LogisticRegression(C=strength, max_iter=ITERATIONS).fit(x, y, weights)
+    model = logistic(strength).fit(x, y, weights)
     if len(present) == 2:  # one column: the logit of the second class against the first
         bias[present] = 0.0, model.intercept_[0]
         coef[:, present[1]] = model.coef_[0]
@@ -288,9 +288,4 @@ def logistic(strength: float) -> LogisticRegression:
 def logistic_on_first(setting: tuple[int, float]) -> Any:
     """Return logistic regression on the first features, given their number and an inverse strength."""
     number, strength = setting
-    return make_pipeline(FunctionTransformer(first_columns, kw_args={"number": number}), logistic(strength))
-
-
-def first_columns(x: Matrix, number: int) -> Matrix:
-    """Return the first columns of a matrix."""
-    return x[:, :number]
+    return make_pipeline(FunctionTransformer(lambda x: x[:, :number]), logistic(strength))

@@ -1,0 +1,97 @@
+"""Sets by a rule, the same steps for every architecture and arm, matched compute, equal trials."""
+
+import csv
+from pathlib import Path
+
+import paper_data
+from scripts import script
+from selfpretrain.runner.tuning import TUNING_SEED
+from selfpretrain.studies import s4d_or_mamba
+from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
+from selfpretrain.studies.s4d_or_mamba import S4dOrMamba, chosen_sets, steps
+from selfpretrain.tasks.ucr import SETS
+from selfpretrain.training.cost import Planner
+
+OUTCOMES = Path(__file__).parents[2] / "docs" / "ucr-sets.tsv"
+
+
+def outcome(name):
+    """What the rule makes of a set."""
+    row = SETS[name]
+    if name in chosen_sets():
+        return "chosen"
+    if int(row["train"]) < 200:
+        return "too few series"
+    if int(row["length"]) < 128:
+        return "too short"
+    return "too long" if int(row["length"]) > 1_100 else "another of its family"
+
+
+def test_the_rule_chooses_what_was_written_down_before_any_run():
+    with OUTCOMES.open(newline="") as file:
+        written = list(csv.DictReader(file, delimiter="\t"))
+    assert written == [row | {"outcome": outcome(name)} for name, row in SETS.items()]
+    assert len(chosen_sets()) == len({SETS[name]["family"] for name in chosen_sets()}) == 17
+
+
+def test_steps_follow_length_and_size():
+    assert {name: steps(name) for name in ("ECG5000", "OSULeaf", "Phoneme", "FordA")} == {
+        "ECG5000": 800,
+        "OSULeaf": 351,
+        "Phoneme": 200,
+        "FordA": 600,
+    }
+
+
+def recipes(monkeypatch, chosen):
+    """The cells of the Transformer on one set, planned without its data."""
+    monkeypatch.setattr(s4d_or_mamba, "CHOSEN", chosen)
+    monkeypatch.setattr(S4dOrMamba, "architectures", S4dOrMamba.architectures[:1])
+    study = S4dOrMamba.at_scale("small", 1)
+    task = S4dOrMamba.stand_ins["ECG5000"].stubbed()
+    return {cell.column: cell.recipe for cell in study.task_cells("ECG5000", task, paper_data.ROUGH)}
+
+
+def test_every_arm_has_its_own_settings_and_matched_scratch_the_compute_of_spt(monkeypatch, tmp_path):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    chosen = {("Transformer", SPT): ("causal", "1e-2"), ("Transformer", MATCHED): ("masked", "1e-3")}
+    found = recipes(monkeypatch, chosen)
+    assert {column: recipe.model.causal for column, recipe in found.items()} == {
+        SCRATCH: False,
+        MATCHED: False,
+        SPT: True,
+    }
+    rates = {column: {stage.optim.lr for stage in recipe.stages} for column, recipe in found.items()}
+    assert rates == {SCRATCH: {3e-3}, MATCHED: {1e-3}, SPT: {1e-2}}
+    assert [stage.budget.steps for stage in found[SPT].stages] == [800, 800]
+    assert found[SCRATCH].last.budget.steps == 800
+    assert found[MATCHED].last.budget.flops == paper_data.ROUGH.total(found[SPT])
+
+
+def test_trials_are_equal_for_every_architecture_and_arm(tmp_path, monkeypatch):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    tool = script("s4d_or_mamba")
+    trials = list(tool.trials(Planner(0, stubs=True)))
+    options = {}
+    for trial in trials:
+        options.setdefault((trial.row, trial.column), []).append((trial.name, trial.option))
+    assert len(options) == 4 * 3 and len({tuple(each) for each in options.values()}) == 1
+    assert len(next(iter(options.values()))) == 3 * 6
+    assert {trial.recipe.seed for trial in trials} == {TUNING_SEED}
+    for trial in trials:
+        assert {stage.optim.lr for stage in trial.recipe.stages} == {float(trial.option[1])}
+        assert trial.recipe.model.causal == (trial.option[0] == "causal")
+
+
+def test_the_best_mean_on_validation_is_chosen(tmp_path, monkeypatch):
+    tool = script("s4d_or_mamba")
+    scores = {"Adiac": (0.2, 0.9), "Earthquakes": (0.8, 0.3)}  # means of 0.5 and 0.6
+    options = ("masked", "1e-3"), ("causal", "3e-3")
+    trials = [
+        (tool.Trial(name, "S4D", SPT, option, None), score)
+        for name, both in scores.items()
+        for option, score in zip(options, both, strict=True)
+    ]
+    assert tool.chosen(trials) == [
+        ["S4D", SPT, "causal", "3e-3", "0.6000", "best of 2 on validation, mean of 2 sets"]
+    ]
