@@ -73,6 +73,17 @@ def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit():
     assert none.fits == "no" and none.gigabytes == usual.gigabytes
 
 
+def test_what_cannot_be_traced_is_estimated_by_its_flops(monkeypatch):
+    def needs_numbers(*arguments):
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+    monkeypatch.setattr("selfpretrain.runner.forecast.trace_step", needs_numbers)
+    made = one_epoch("pathfinder", "masked")
+    found, planned = on_gpu(made, GPUS["a100"], PLANNER), PLANNER.plan(made)
+    assert found.fits == "unknown" and found.flops == planned.flops
+    assert found.seconds >= planned.flops / (SHARE * GPUS["a100"].half)
+
+
 def test_gpus_without_units_for_bf16_compute_in_single_precision():
     assert find_gpu("V100").precision == "fp32" and find_gpu("RTX 3090") is GPUS["3090"]
     assert find_gpu("h200") is GPUS["h100"]

@@ -14,7 +14,7 @@ from ..training.gpus import CPU_CORE, EVALUATED, Gpu, find_gpu
 from ..training.memory import CONTEXT, FRAGMENTED, GB, fit_stage, saved_memory
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, training_data
-from ..training.trace import trace_step
+from ..training.trace import StepTrace, trace_step
 from .experiment import Cell
 from .plan import Plan, PlannedStage, missing_stages
 from .workspace import Workspace
@@ -37,7 +37,7 @@ class OnGpu:
 
     flops: float
     gigabytes: float  # with what saves memory, if it is needed
-    fits: str  # "yes", what saves memory, or "no"
+    fits: str  # "yes", what saves memory, "no", or "unknown" if it cannot be traced
     seconds: float
     limited: bool  # whether its limit in hours ends it
 
@@ -137,7 +137,10 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
         run, fits = stage, "no"
         gigabytes = FRAGMENTED * trace_step(there, longest, padded).peak_bytes / GB + CONTEXT
     usual = round(float(data.longest.double().mean()))
-    trace = trace_step(replace(there, stages=(*recipe.stages[:-1], run)), usual, padded)
+    try:
+        trace = trace_step(replace(there, stages=(*recipe.stages[:-1], run)), usual, padded)
+    except (RuntimeError, NotImplementedError, TypeError):  # it needs numbers: its FLOPs must do
+        trace, fits = StepTrace(planned.flops_per_step, 0, 0.0, 0, {}), "unknown"
     step, budget = card.seconds(trace), stage.budget
     evaluated = stage.evals * len(validation_data(recipe)) / stage.batch
     seconds = budget.seconds or step * ((planned.steps or 0) + EVALUATED * evaluated)
