@@ -26,6 +26,7 @@ import torch
 from selfpretrain.config import with_setting
 from selfpretrain.objectives.base import Denoise
 from selfpretrain.registry import find
+from selfpretrain.runner.plan import plan_recipes
 from selfpretrain.runner.run_dir import WEIGHTS
 from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
@@ -83,9 +84,9 @@ def tried(line: str, runs: Path) -> list[str]:
     """Run what a line asks for; one text for each of ``COLUMNS``."""
     workspace, asked = Workspace.of(started(line, runs), "cpu", "1"), recipe(line)
     begun, parts = time.process_time(), []
-    for prefix in asked.prefixes():
-        run_stage(prefix, workspace, tested=False, starts=True)
-        parts.append(workspace.stage(prefix).read("result.json"))
+    for stage in plan_recipes([asked], tested=False):
+        run_stage(replace(stage, starts=True), workspace)  # the weights of the last one are kept, too
+        parts.append(workspace.folder(stage.id).read("result.json"))
     network = build_network(asked)
     network.load_state_dict(workspace.stage(asked).load(WEIGHTS)[0])
     train, val = (

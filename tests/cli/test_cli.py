@@ -274,3 +274,18 @@ def test_results_of_another_version_are_left_alone(cli, tmp_path, compared):
     code, _, err = cli(*compared.command, "--runs", tmp_path)
     assert code == 1 and "format 99" in err
     assert json.loads((other / "result.json").read_text()) == {"format": 99}
+
+
+@pytest.mark.parametrize(("standings", "code"), [("better,ahead,equal,unclear,behind,worse", 3), ("", 0)])
+def test_a_verdict_can_fail_a_command(standings, code, tmp_path, capsys):
+    toy = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "2"]
+    assert app.run([*toy, "--runs", str(tmp_path), "--quiet", "--json", "--fail-if", standings]) == code
+    said = capsys.readouterr()
+    (verdict,) = json.loads(said.out)["verdicts"]
+    assert (verdict["arm"], verdict["against"]) == ("SPT", "scratch (matched)")
+    assert (f"attention: {verdict['standing']}" in said.err) == bool(code)
+
+
+def test_a_verdict_that_there_is_not_is_refused_before_anything_runs(tmp_path, capsys):
+    assert app.run(["compare", "--runs", str(tmp_path), "--fail-if", "wors"]) == 2
+    assert "wors is not one of better, ahead" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -50,7 +50,7 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr()
     assert "5 stages are taken from" in told.err
     study = json.loads(told.out)
-    assert study.keys() == report.keys() == {"report", "rows"}
+    assert study.keys() == report.keys() == {"report", "rows", "verdicts"}
     assert [row["score"] for row in study["rows"]] == [row["score"] for row in report["rows"]]
     again = (folder / "report.md").read_text().splitlines(keepends=True)
     assert "".join(line for line in again if "not trained here but taken from" not in line) == page

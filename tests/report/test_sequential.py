@@ -19,9 +19,9 @@ from selfpretrain.report.analysis import (
     analyse,
     analyse_task,
     difference,
-    interim_analyses,
     judge,
     seeds_due,
+    verdicts,
 )
 from selfpretrain.report.diagnostics import rankings
 from selfpretrain.report.results import read
@@ -242,7 +242,7 @@ def test_reports_say_how_many_analyses_there_were(make, scene):
     assert "6 of at most 12 seeds; repeated 95" in text["claim"].replace("\\%", "%")
     head, first = text["csv"].splitlines()[:2]
     assert dict(zip(head.split(","), first.split(","), strict=True))["design"] == "4..12"
-    found = interim_analyses(read(folder))
+    found = verdicts(read(folder))
     assert {one["seeds"] for one in found} == {6} and found[0]["decided"]
     json.dumps(found)
 

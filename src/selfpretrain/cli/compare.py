@@ -26,6 +26,15 @@ Objective = Annotated[
         "default: the one that suits the task."
     ),
 ]
+FailIf = Annotated[
+    str,
+    typer.Option(
+        help="Exit with code 3 if SPT stands like this to its control for any architecture: better, ahead, "
+        "equal, unclear, behind, worse; comma-separated."
+    ),
+]
+VERDICT = 3
+"""Exit code of --fail-if."""
 
 
 @app.command()
@@ -57,15 +66,19 @@ def compare(
     tune: Tune = False,
     group_folds: GroupFolds = None,
     time_limit: flags.TimeLimit = None,
+    fail_if: FailIf = "",
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api
+    from ..report.analysis import verdicts
+    from ..report.results import ExperimentResults
     from ..report.sequential import parse_seeds
     from ..system.events import listen
     from ..system.progress import show_progress
     from ..training.cost import COUNTED
     from .printing import content_of, print_json, say_interim, show, warn_of_length
 
+    failing = _standings(fail_if)
     most, design = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
@@ -96,6 +109,12 @@ def compare(
         with listen(say_interim):
             outcome = api.run_request(request, workspace, planned)
     print_json(content_of(outcome)) if run.as_json else show(outcome)
+    if failing and isinstance(outcome, ExperimentResults):
+        found = [verdict for verdict in verdicts(outcome) if verdict["standing"] in failing]
+        if found:
+            said = "; ".join(f"{one['task']}, {one['row']}: {one['standing']}" for one in found)
+            typer.echo(f"--fail-if: {said}", err=True)
+            raise typer.Exit(VERDICT)
 
 
 def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | None":
@@ -106,6 +125,21 @@ def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | No
             raise SpecError("--group-folds divides imported data: name them with --task")
         return None
     return tuple(load_task(name).with_folds(folds) if folds else name for name in _names(names))
+
+
+def _standings(names: str) -> frozenset[str]:
+    """Return the standings that --fail-if names.
+
+    Raises:
+        SpecError: if there is no such standing.
+    """
+    from ..report.analysis import JUDGED
+
+    chosen = frozenset(_names(names)) if names else frozenset()
+    known = [standing.value for standing in JUDGED]
+    if wrong := chosen - set(known):
+        raise SpecError(f"--fail-if: {', '.join(sorted(wrong))} is not one of {', '.join(known)}")
+    return chosen
 
 
 def _names(names: str) -> tuple[str, ...]:

@@ -38,12 +38,10 @@ def content_of(outcome: "Outcome") -> dict[str, Any]:
 
 def measured(results: "ExperimentResults") -> dict[str, Any]:
     """Return results as JSON values; kept separate as the import of forecasts takes a second."""
-    content: dict[str, Any] = {"report": str(results.folder / "report.html"), "rows": results.to_rows()}
-    if results.design:
-        from ..report.analysis import interim_analyses
+    from ..report.analysis import verdicts
 
-        content["interim_analyses"] = interim_analyses(results)
-    return content
+    page = str(results.folder / "report.html")
+    return {"report": page, "rows": results.to_rows(), "verdicts": verdicts(results)}
 
 
 def show(outcome: "Outcome") -> None:

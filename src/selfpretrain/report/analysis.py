@@ -52,6 +52,10 @@ class Standing(enum.Enum):
     NOTHING = "not measured"  # no pair has finished
 
 
+JUDGED = (
+    Standing.BETTER, Standing.AHEAD, Standing.EQUAL, Standing.UNCLEAR, Standing.BEHIND, Standing.WORSE,
+)  # fmt: skip
+"""Standings of an interval, from the best to the worst."""
 DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})
 """Standings that are a verdict."""
 FINAL = DECIDED | {Standing.UNDEFINED}
@@ -293,14 +297,16 @@ def guess_score(task: TaskResults, tested: CellResult) -> float | None:
     return card.chance
 
 
-def interim_analyses(results: ExperimentResults) -> list[dict[str, Any]]:
-    """Return after how many seeds every headline difference was decided, one dict per task and model."""
+def verdicts(results: ExperimentResults) -> list[dict[str, Any]]:
+    """Return the verdict on every headline difference as JSON values, one dict per task and model."""
     return [
         {
             "task": task.label,
             "row": gain.a[0],
+            "arm": gain.a[1],
+            "against": gain.b[1],
             "seeds": len(gain.seeds),
-            "design": str(gain.design),
+            "design": str(gain.design) if gain.design else None,
             "decided": gain.standing in DECIDED,
             "standing": gain.standing.value,
             "difference": gain.estimate.mean if gain.estimate else None,
