@@ -4,8 +4,9 @@
     python tools/paper_memory.py amos        trace lines of which the first three columns contain a word
 
 Nothing is trained, and no data are prepared. A line takes seconds to a minute. The column ``before`` is kept:
-it was counted on fake CUDA tensors on 2026-11-25, before convolutions went by blocks, causal attention
-without masks of every sequence, Mega by groups of chunks, and batch normalisation by PyTorch's kernel.
+it was counted on fake CUDA tensors on 2026-11-25, with the same additions, before convolutions went by
+blocks, causal attention without masks of every sequence, Mega by groups of chunks, and batch normalisation by
+PyTorch's kernel.
 """
 
 import csv

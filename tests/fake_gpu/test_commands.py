@@ -157,7 +157,7 @@ def test_running_out_of_memory_ends_a_stage_and_not_the_study(tmp_path, capsys, 
 
     def step(network, optimizer, stage, *given):
         if type(network.blocks[0].mixer).__name__.startswith("S4D") and name_of(stage.objective) == "masked":
-            torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+            torch.empty(8 << 30, dtype=torch.uint8, device="cuda")  # more than is freed meanwhile
         return plain(network, optimizer, stage, *given)
 
     monkeypatch.setattr(train, "step", step)
