@@ -22,7 +22,7 @@ from .workspace import Workspace
 HOUR = 3600.0
 GUESS_NOTE = f", guessed at {CPU_CORE / 1e9:g} GFLOP/s a core; --measure times the steps"
 GPU_NOTE = (
-    "steps are traced without a GPU; times are within a factor of two of those that Coser & Orvieto print"
+    "steps are traced without a GPU; times are fitted to the six that Coser & Orvieto print for an A100"
 )
 SHARED = ("task", "mixer", "stages", "times", "steps", "parameters", "FLOPs")
 HERE = (*SHARED, "takes")

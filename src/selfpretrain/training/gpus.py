@@ -43,7 +43,8 @@ class Gpu:
 
 
 # Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4);
-# V100 and T4: Google Cloud, GPU alone, 2025. They change by the week, and differ fivefold between vendors.
+# V100 and T4: about what Google Cloud asked for the GPU alone in 2025, not checked since. They change by the
+# week, and differ fivefold between vendors.
 GPUS = {
     "a100": Gpu(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
     "h100": Gpu(989e12, 67e12, 3.35e12, 80.0, 2.69),
