@@ -402,7 +402,7 @@ def test_hostile_models_studies_and_recipes_are_refused(data, done, rows, tmp_pa
         path, words = list(asked.items())[i % len(asked)]
         whole = path.read_bytes()
         if i % 8 < 4:
-            content = read_json(path, (1, 2))
+            content = read_json(path, (1, 2, 3))
             swapped(content, at)
             write_json(path, content)
         else:

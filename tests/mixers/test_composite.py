@@ -98,7 +98,8 @@ def test_mega_has_a_dropout_of_its_own_while_it_trains():
 def test_rotary_mega_asks_for_distances_only():
     layer = loud(build(Mega(keys=6), rotary=True))
     Q, K = torch.randn(2, 1, 1, 1, 6, dtype=torch.double).expand(2, 1, 1, L, 6)
-    weights = layer._weights(Q, K, torch.ones(1, 1, 1, L, dtype=torch.bool))[0, 0].log()
+    Q, K, bias = layer._with_positions(Q, K)
+    weights = layer._weights(Q, K, torch.ones(1, 1, 1, L, dtype=torch.bool), bias)[0, 0].log()
     logits = weights - weights[:, :1]  # up to a constant of each row
     torch.testing.assert_close(logits[3, 5:15] - logits[3, 4], logits[7, 9:19] - logits[7, 8])
     assert logits.std() > 0.1

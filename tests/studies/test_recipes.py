@@ -220,7 +220,7 @@ def test_the_page_lists_every_recipe_and_where_its_numbers_stand():
 # ---- the tables
 
 
-OTHER_TABLES = {"tasks", "amos2024_table_9_sizes", "rivals", "lra_zoo", "modern_zoo"}
+OTHER_TABLES = {"tasks", "amos2024_table_9_sizes", "rivals", "lra_zoo", "modern_zoo", "s4d_or_mamba"}
 """Tables of one study or of tasks, which are no recipes."""
 
 

@@ -30,7 +30,7 @@ from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
 from .optim import Optim
-from .recipe import Budget, Recipe, build_network, fingerprint, training_data
+from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
 from .transfer import freeze
 
 TOLERANCE = 0.005
@@ -402,11 +402,7 @@ def _parameters(recipe: Recipe) -> int:
     key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))
     head = stage.objective.head(task.form, model.width, model.pooling)
     if key not in _bodies:
-        try:
-            with torch.device("meta"):
-                network = build_network(recipe)
-        except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
-            network = build_network(recipe)
+        network = build_on_meta(recipe)
         _bodies[key] = sum(p.numel() for name, p in network.named_parameters() if "head." not in name)
     return _bodies[key] + sum(p.numel() for p in head.parameters())
 

@@ -5,11 +5,13 @@ A stage starts from its training data and a freshly initialised network.
 
 import hashlib
 import json
+import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch.overrides import TorchFunctionMode
 
 from ..config import CODE, Count, Positive, Share, is_ours, spec, to_dict
 from ..data.dataset import SequenceDataset, generator
@@ -238,3 +240,34 @@ def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)
         symbols = recipe.task_of(stage).symbols()
         return recipe.model.build(form, head, symbols, stage.objective.masks_inputs)
+
+
+def build_on_meta(recipe: Recipe) -> Network:
+    """Return the network of the last stage without memory for its weights, which are not drawn either."""
+    try:
+        with torch.device("meta"), _Undrawn():
+            return build_network(recipe)
+    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
+        return build_network(recipe)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leaves tensors without memory as they are made: to draw nothing takes longer than all else."""
+
+    DRAWS = frozenset(
+        getattr(place, name)
+        for place in (torch.Tensor, torch.nn.init)
+        for name in dir(place)
+        if re.fullmatch(r"(kaiming_|xavier_|trunc_)?(normal|uniform)_|(zeros?|ones|fill|constant)_", name)
+    )
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the tensor that a draw is to fill, and the result of any other function."""
+        kwargs = kwargs or {}
+        if function in self.DRAWS:
+            drawn = args[0] if args else kwargs["tensor"]
+            if drawn.is_meta:
+                return drawn
+        return function(*args, **kwargs)

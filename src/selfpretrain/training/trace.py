@@ -28,7 +28,7 @@ from ..tasks.base import DatasetStub
 from .cuda_kernels import as_on_cuda, prepare_pairs
 from .flops import flop_formulas
 from .model import Network
-from .recipe import Recipe, build_network
+from .recipe import Recipe, build_on_meta
 from .shortcuts import shortcut
 from .step import step
 from .transfer import freeze
@@ -154,11 +154,7 @@ def _first_parts(recipe: Recipe, count: int) -> Recipe:
 
 def network_on_meta(recipe: Recipe) -> Network:
     """Return the network of a recipe's last stage without memory for its weights, frozen as in training."""
-    try:
-        with torch.device("meta"):
-            network = build_network(recipe).to("meta")  # some matrices are computed, and kept, in main memory
-    except (RuntimeError, NotImplementedError, TypeError):  # some initialisations need real numbers
-        network = build_network(recipe).to("meta")
+    network = build_on_meta(recipe).to("meta")  # some matrices are computed, and kept, in main memory
     freeze(network, recipe.last.freeze)
     if not recipe.last.objective.masks_inputs:
         freeze(network, ("*embed.mask_token",))
