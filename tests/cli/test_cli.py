@@ -287,5 +287,5 @@ def test_a_verdict_can_fail_a_command(standings, code, tmp_path, capsys):
 
 
 def test_a_verdict_that_there_is_not_is_refused_before_anything_runs(tmp_path, capsys):
-    assert app.run(["compare", "--runs", str(tmp_path), "--fail-if", "wors"]) == 2
-    assert "wors is not one of better, ahead" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert app.run(["compare", "--runs", str(tmp_path), "--fail-if", "best"]) == 2
+    assert "best is not one of better, ahead" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -396,14 +396,19 @@ def _network(recipe: Recipe) -> nn.Module:
 
 
 def _parameters(recipe: Recipe) -> int:
-    """Return the number of parameters, without memory for them; those below the head are counted once."""
+    """Return the number of parameters, without memory for them; those below the head are counted once.
+
+    Blocks after the second are as large as the second.
+    """
     task, stage = recipe.task_of(recipe.last), recipe.last
     model = replace(recipe.model, dropout=0.0)
     key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))
     head = stage.objective.head(task.form, model.width, model.pooling)
     if key not in _bodies:
-        network = build_on_meta(recipe)
-        _bodies[key] = sum(p.numel() for name, p in network.named_parameters() if "head." not in name)
+        network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, model.depth))))
+        sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
+        further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
+        _bodies[key] = sum(sizes.values()) + max(0, model.depth - 2) * further
     return _bodies[key] + sum(p.numel() for p in head.parameters())
 
 

@@ -219,7 +219,7 @@ def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
 
 def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
     """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
-    if recipe.last.objective.labelled:
+    if recipe.last.objective.labelled and not data.labelled.all():
         data = data.take(data.labelled.nonzero()[:, 0])
     fixed = recipe.model.mixer.fixed_length
     return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
