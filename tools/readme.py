@@ -3,8 +3,8 @@
     python tools/readme.py
 
 ``[[score STUDY TASK ROW ARM]]`` becomes a mean over seeds in %, ``[[mean STUDY TASK ARM]]`` the mean over all
-rows, ``[[count SHELF]]`` a number of names, ``[[table]]`` the table of when it pays, ``[[effect]]`` the
-description of docs/effect.svg, and ``[[file PATH]]`` a recorded output. It also draws docs/zoo.svg.
+rows, ``[[count SHELF]]`` a number of names, ``[[table]]`` the table of when it pays, and ``[[effect]]`` the
+description of docs/effect.svg. It also draws docs/zoo.svg.
 """
 
 import csv
@@ -69,8 +69,6 @@ def look_up(place: re.Match[str]) -> str:
             return f"{mean(value for (t, _, a), value in scores(study).items() if (t, a) == (task, arm)):.0f}"
         case ["count", shelf]:
             return str(len(names(shelf)))
-        case ["file", path]:
-            return (ROOT / path).read_text(encoding="utf-8").rstrip()
         case ["effect"]:
             return effect_picture.drawn()[1].strip()
         case ["table"]:
