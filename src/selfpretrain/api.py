@@ -237,24 +237,15 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     """Submit the stages that are not on disk yet to a scheduler, and return how to find its jobs.
 
     Raises:
-        SpecError: if tuning is requested, or the executor cannot run detached.
-    """
-    check_detached(request)
-    plan = plan_request(request).plan
-    restore_bundled(request, plan, workspace)
-    return detach(plan, workspace, request.only, request.bundled)
-
-
-def check_detached(request: Request) -> None:
-    """Check that a request decides nothing by results, so that its stages can be submitted at once.
-
-    Raises:
-        SpecError: if it does.
+        SpecError: if the request decides by results, or the executor cannot run detached.
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
     if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
+    plan = plan_request(request).plan
+    restore_bundled(request, plan, workspace)
+    return detach(plan, workspace, request.only, request.bundled)
 
 
 def forecast_request(

@@ -286,6 +286,18 @@ def test_a_verdict_can_fail_a_command(standings, code, tmp_path, capsys):
     assert (f"attention: {verdict['standing']}" in said.err) == bool(code)
 
 
+def test_a_gate_does_not_pass_what_nobody_could_judge(tmp_path, capsys):
+    """One seed has no interval."""
+    toy = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
+    assert app.run([*toy, "--runs", str(tmp_path), "--quiet", "--fail-if", "worse"]) == 3
+    assert "attention: one seed" in capsys.readouterr().err
+
+
 def test_a_verdict_that_there_is_not_is_refused_before_anything_runs(tmp_path, capsys):
     assert app.run(["compare", "--runs", str(tmp_path), "--fail-if", "best"]) == 2
     assert "best is not one of better, ahead" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_gate_needs_results(tmp_path, capsys):
+    assert app.run(["compare", "--runs", str(tmp_path), "--fail-if", "worse", "--detach"]) == 2
+    assert "run it without --detach" in capsys.readouterr().err and not list(tmp_path.iterdir())

@@ -1,7 +1,7 @@
 """``selfpretrain compare``: compare training from scratch with self-pretraining for each architecture."""
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,6 @@ from . import options as flags
 
 if TYPE_CHECKING:
     from ..tasks.base import Task
-    from .printing import Outcome
 
 app = typer.Typer()
 Tune = Annotated[bool, typer.Option(help="First tune each arm on validation, over the same search space.")]
@@ -70,15 +69,14 @@ def compare(
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api
-    from ..report.analysis import verdicts
-    from ..report.results import ExperimentResults
     from ..report.sequential import parse_seeds
-    from ..system.events import listen
     from ..system.progress import show_progress
     from ..training.cost import COUNTED
-    from .printing import content_of, print_json, say_interim, show, warn_of_length
+    from .printing import content_of, print_json, show, warn_of_length
 
     failing = _standings(fail_if)
+    if failing and run.detach:
+        raise SpecError("--fail-if needs results; run it without --detach")
     most, design = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
@@ -94,27 +92,30 @@ def compare(
     request = api.Request(study, chosen_scale, first_seed, tune=tune, design=design)
     if time_limit:
         request = api.fit_to_time_limit(request, flags.seconds_of(time_limit), workspace, forecaster)
-    outcome: Outcome
-    if run.detach:
-        api.check_detached(request)
-    if run.dry_run:
-        outcome = api.forecast_request(api.plan_request(request, forecaster), workspace, timed=run.measure)
-    elif run.detach:
-        outcome = api.submit_request(request, workspace)
-    elif run.quiet:
-        outcome = api.run_request(request, workspace)
-    else:
-        planned = api.plan_request(request, forecaster)
+    planned = api.plan_request(request, forecaster)
+    if not (run.dry_run or run.detach or run.quiet):
         warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
-        with listen(say_interim):
-            outcome = api.run_request(request, workspace, planned)
-    print_json(content_of(outcome)) if run.as_json else show(outcome)
-    if failing and isinstance(outcome, ExperimentResults):
-        found = [verdict for verdict in verdicts(outcome) if verdict["standing"] in failing]
-        if found:
-            said = "; ".join(f"{one['task']}, {one['row']}: {one['standing']}" for one in found)
-            typer.echo(f"--fail-if: {said}", err=True)
-            raise typer.Exit(VERDICT)
+    outcome = run.carry_out(planned, workspace)
+    content = content_of(outcome) if run.as_json or failing else {}
+    print_json(content) if run.as_json else show(outcome)
+    if failing and not run.dry_run:
+        _gate(content["verdicts"], failing)
+
+
+def _gate(verdicts: list[dict[str, Any]], failing: frozenset[str]) -> None:
+    """Exit with code 3 if a verdict is among those that fail, or cannot be given (one seed, no finite score).
+
+    Raises:
+        typer.Exit: with the code.
+    """
+    from ..report.analysis import JUDGED
+
+    passing = {standing.value for standing in JUDGED} - failing
+    failed = [one for one in verdicts if one["standing"] not in passing]
+    if failed:
+        said = "; ".join(f"{one['task']}, {one['row']}: {one['standing']}" for one in failed)
+        typer.echo(f"--fail-if: {said}", err=True)
+        raise typer.Exit(VERDICT)
 
 
 def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | None":

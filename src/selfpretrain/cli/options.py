@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -22,8 +23,10 @@ from ..errors import SpecError, nearest
 from ..registry import find
 
 if TYPE_CHECKING:
+    from ..api import PlannedRequest
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
+    from .printing import Outcome
 
 
 def set_data_root(folder: Path | None) -> Path | None:
@@ -179,6 +182,19 @@ class RunFlags:
             executor_settings=assignments(self.executor_settings, "--with", "address=auto"),
             trackers=tuple(self.track or ()),
         )
+
+    def carry_out(self, planned: "PlannedRequest", workspace: "Workspace", gpu: str = "") -> "Outcome":
+        """Forecast, submit or run a planned request, as these options say."""
+        from .. import api
+        from ..system.events import listen
+        from .printing import say_interim
+
+        if self.dry_run:
+            return api.forecast_request(planned, workspace, gpu, self.measure)
+        if self.detach:
+            return api.submit_request(planned.request, workspace)
+        with nullcontext() if self.quiet else listen(say_interim):
+            return api.run_request(planned.request, workspace, planned)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """``selfpretrain study``: reproduce one study of the papers, or all of them, and write their reports."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import Event, listen
 from . import options as flags
-from .printing import content_of, print_json, say_interim, show
+from .printing import content_of, print_json, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,17 +80,11 @@ def study(
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
         request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, design)
-        if run.detach:
-            api.check_detached(request)
         return api.plan_request(request, forecaster if run.dry_run else COUNTED)
 
     def carry_out(planned: api.PlannedRequest) -> "Outcome":
-        with listen(_say_restored), nullcontext() if run.quiet else listen(say_interim):
-            if run.dry_run:
-                return api.forecast_request(planned, workspace, gpu, run.measure)
-            if run.detach:
-                return api.submit_request(planned.request, workspace)
-            return api.run_request(planned.request, workspace, planned)
+        with listen(_say_restored):
+            return run.carry_out(planned, workspace, gpu)
 
     if name == "all":
         _every(plan, carry_out, run.as_json, gpu)
