@@ -32,7 +32,7 @@ from selfpretrain.runner.stage import run_stage
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.training import evaluate, model
-from selfpretrain.training.recipe import Recipe, Stage, build_network
+from selfpretrain.training.recipe import Recipe, Stage, build_network, training_data
 
 SEED = 1_000
 """No report uses it."""
@@ -90,7 +90,7 @@ def tried(line: str, runs: Path) -> list[str]:
     network = build_network(asked)
     network.load_state_dict(workspace.stage(asked).load(WEIGHTS)[0])
     train, val = (
-        evaluate.score_training_data(network, asked).scores["score"],
+        evaluate.score_training_data(network, asked, training_data(asked)).scores["score"],
         parts[-1]["scores"]["val"]["score"],
     )
     net = asked.model

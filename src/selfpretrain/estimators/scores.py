@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
+from ..objectives.token_classify import matthews
 from ..report import statistics
 from ..report.figures import style
 
@@ -139,13 +140,12 @@ def position_measures(counts: np.ndarray, losses: np.ndarray) -> dict[str, float
     correct = hits.sum()
     if not n:
         return dict.fromkeys(("accuracy", "balanced accuracy", "macro F1", "MCC", "log loss"), np.nan)
-    spread = (n**2 - (predicted**2).sum()) * (n**2 - (actual**2).sum())
     some = actual + predicted > 0
     return {
         "accuracy": correct / n,
         "balanced accuracy": float((hits[actual > 0] / actual[actual > 0]).mean()),
         "macro F1": float((2 * hits[some] / (actual + predicted)[some]).mean()),
-        "MCC": float((correct * n - actual @ predicted) / spread**0.5) if spread > 0 else 0.0,
+        "MCC": matthews(actual.tolist(), predicted.tolist(), float(correct)),
         "log loss": losses.sum() / n,
     }
 
