@@ -20,6 +20,7 @@ from ..simple.features import ALL, Matrix
 from ..simple.methods import SELF_TRAINED, Fitted, Method, simple_methods, targets_and_weights
 
 QUICK = 60_000  # maximum examples to fit fast methods on
+MAX_POSITIONS = 320_000  # maximum positions of examples to fit on, where every position is classified
 COMMONEST = "commonest class"
 MEAN = "mean"
 COPY = "copy of an overlapping training example"
@@ -36,7 +37,8 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     positions with training examples, as overlapping windows of a recording do: the label of the nearest one.
 
     Args:
-        limit: maximum examples to fit on, and to select on, for all but the fast methods.
+        limit: maximum examples to fit on, and to select on, for all but the fast methods; fewer where every
+            position is an example.
 
     Raises:
         DataError: if a split has no labelled example.
@@ -44,6 +46,8 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     from threadpoolctl import threadpool_limits
 
     form = task.form
+    if isinstance(form.target, PositionClasses):
+        limit = min(limit, max(MAX_POSITIONS // form.length, 1))
     splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
     many = {split: labelled_examples(task, split, max(limit, QUICK)) for split in SPLITS}
     everything = _with_unlabelled(task, limit)
