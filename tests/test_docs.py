@@ -148,6 +148,19 @@ def test_example_runs(
     assert "%" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_the_gate_of_pull_requests_runs(sandbox: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its commands are those of a workflow, at the smallest scale."""
+    shutil.copy(ROOT / "examples" / "own_module.py", sandbox)
+    lines = re.findall(r"- run: (selfpretrain .*)", (ROOT / "examples" / "gate.yml").read_text())
+    check, gate = map(shlex.split, lines)
+    assert app.run(check[1:]) == 0
+    capsys.readouterr()
+    assert app.run([*gate[1 : gate.index(">")], "--scale", "smoke", "--seeds", "2"]) in (0, 3)
+    judged = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [verdict["row"] for verdict in judged] == ["attention", "conv"]
+
+
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
