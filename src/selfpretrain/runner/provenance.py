@@ -241,7 +241,7 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
 
 def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
     """Return the task name and example hashes of all splits for the training data with this digest."""
-    for path in sorted([*runs.glob("manifests/*.json"), *runs.glob("*/manifest.json")]):
+    for path in sorted(runs.glob("manifests/*.json")):
         content = read_json(path)
         complete = all(isinstance(content.get(split), list) for split in SPLITS)
         if complete and examples_digest(content["train"]) == digest:
