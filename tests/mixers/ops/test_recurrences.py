@@ -6,9 +6,12 @@ import torch.nn.functional as F
 from torch.autograd import gradcheck
 
 import toys
+from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.cells import gated_scan
-from selfpretrain.mixers.ops import delta_rule, linear_attention
+from selfpretrain.mixers.mamba import Mamba
+from selfpretrain.mixers.ops import delta_rule, linear_attention, selective_scan
 from selfpretrain.mixers.ops.modes import modal_scan
+from selfpretrain.mixers.ops.selective_scan import SHORTEST, cpu_selective_scan, is_faster
 from selfpretrain.training import flops
 
 B, H, M, E = 2, 2, 3, 4
@@ -187,3 +190,36 @@ def test_scans_are_their_recurrences_with_their_gradients_and_leave_their_inputs
     torch.testing.assert_close(last, state, atol=1e-11, rtol=1e-11)
     assert gradcheck(gated_scan, [x[:1, :, :2].clone().requires_grad_() for x in (a, b)], fast_mode=True)
     assert gradcheck(modal_scan, modal, fast_mode=True)
+
+
+def selective(x, dt, A, B, C):
+    """The recurrence of Mamba, with all states."""
+    h = gated_scan(torch.exp(dt[..., None] * A), x[..., None] * B[:, :, None])
+    return (h @ C[..., None])[..., 0]
+
+
+def draw_selective(length, dtype=torch.double):
+    x, dt = torch.randn(2, 3, length, 5, dtype=dtype)
+    B, C = torch.randn(2, 3, length, 4, dtype=dtype)
+    inputs = x, dt.abs(), -torch.rand(5, 4, dtype=dtype), B, C.mT.contiguous().mT
+    return tuple(each.requires_grad_() for each in inputs)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("length", [1, 7])
+def test_selective_scan_without_operators_is_the_recurrence(length, threads, monkeypatch):
+    inputs = draw_selective(length)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    torch.testing.assert_close(cpu_selective_scan(*inputs), selective(*inputs), rtol=1e-12, atol=1e-12)
+    assert gradcheck(cpu_selective_scan, inputs)
+
+
+def test_selective_scan_leaves_its_operators_to_counters_and_short_sequences(monkeypatch):
+    """What a stage costs does not depend on how its scan is computed."""
+    x = torch.randn(1, SHORTEST, 8)
+    network = Mamba().build(LayerContext(8, SHORTEST, causal=True))
+    counted = [flops.count_flops(network, lambda: network(x).sum())]
+    assert is_faster(x) and not is_faster(x[:, 1:]) and not is_faster(x.to("meta"))
+    monkeypatch.setattr(selective_scan, "SHORTEST", SHORTEST + 1)
+    counted += [flops.count_flops(network, lambda: network(x).sum())]
+    assert counted[0] == counted[1] and not is_faster(x)

@@ -32,6 +32,7 @@ from ..base import LayerContext, Mixer, State
 from ..ops._exact import full_precision
 from ..ops.delta_rule import gated_delta_rule
 from ..ops.linear_attention import decayed_attention
+from ..ops.selective_scan import cpu_selective_scan, is_faster
 from .attention_heads import head_size
 from .cells import Directions, RecurrentCell, gated_scan
 
@@ -292,8 +293,12 @@ def selective_scan(
     u, dt, B, C, z = (x.mT.to(kind) for x in (hidden_states, dt, B, C, z))
     with full_precision(u.device):
         dt = F.softplus(dt + delta_bias.to(kind))
-        h = gated_scan(torch.exp(dt[..., None] * A.to(kind)), (dt * u)[..., None] * B[:, :, None])
-        y = (h @ C[..., None])[..., 0] + D.to(kind) * u
+        if is_faster(u):
+            y = cpu_selective_scan(dt * u, dt, A.to(kind), B, C)
+        else:
+            h = gated_scan(torch.exp(dt[..., None] * A.to(kind)), (dt * u)[..., None] * B[:, :, None])
+            y = (h @ C[..., None])[..., 0]
+        y = y + D.to(kind) * u
     return (y * F.silu(z)).mT
 
 
