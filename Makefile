@@ -58,7 +58,7 @@ endef
 .DEFAULT_GOAL := help
 
 demo: $(VENV)/.installed  ## compare self-pretraining with training from scratch; ends with a table and a report
-	$(BIN)/selfpretrain compare --runs $(RUNS) $(DEMO_FLAGS)
+	$(BIN)/selfpretrain compare --arms matched,spt --runs $(RUNS) $(DEMO_FLAGS)
 
 test: $(VENV)/.test  ## run the tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TEST_FLAGS)

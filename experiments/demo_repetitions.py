@@ -1,8 +1,10 @@
 """Repeat the comparison of ``make demo`` with other seeds and on other code paths of the processor.
 
     python experiments/demo_repetitions.py docs/demo/repetitions.tsv --repetitions 20 --lanes here,default
+    python experiments/demo_repetitions.py docs/demo/lru.tsv --mixer lru
 
-A repetition is what ``make demo`` runs for the Transformer: four seeds of three arms. Repetitions start at
+A repetition is what ``make demo`` runs for one architecture, without the arm that nothing is compared with:
+four seeds of two arms. Repetitions start at
 seed 2000, which no setting was chosen with. Lanes are kinds of instructions that PyTorch may use; each gives
 other roundings, and therefore other trajectories. Finished repetitions are not run again, and those that
 failed are rows too.
@@ -15,7 +17,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
 import machines
@@ -38,67 +39,32 @@ COLUMNS = (
 )
 
 
-def repeat(lane: str, first_seed: int, runs: Path) -> list[str]:
+def repeat(mixer: str, lane: str, first_seed: int, runs: Path) -> list[str]:
     """Return one row of the table: scores, the gain with its 95 % interval, and the verdict."""
-    command = [
-        *(
-            str(Path(sys.executable).with_name("selfpretrain")),
-            "compare",
-            "--mixers",
-            "attention",
-            "--jobs",
-            "1",
-        ),
-        *(
-            "--first-seed",
-            str(first_seed),
-            "--seeds",
-            str(SEEDS),
-            "--runs",
-            str(runs / lane),
-            "--quiet",
-            "--json",
-        ),
-    ]
+    program = Path(sys.executable).with_name("selfpretrain")
+    options = f"--mixers {mixer} --arms matched,spt --first-seed {first_seed} --seeds {SEEDS} --jobs 1"
+    command = [str(program), "compare", *options.split(), "--quiet", "--json", "--runs", str(runs / lane)]
     began = time.perf_counter()
-    done = subprocess.run(
-        command,
-        env=os.environ | dict(machines.LANES[lane].variables),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = os.environ | dict(machines.LANES[lane].variables)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     seconds = time.perf_counter() - began
     outcome = json.loads(done.stdout)
-    return [
-        lane,
-        str(first_seed),
-        *summary(outcome["rows"], Path(outcome["report"]).parent),
-        f"{seconds:.0f}",
-    ]
-
-
-def summary(rows: list[dict[str, Any]], folder: Path) -> list[str]:
-    """Return scores, and the gain over matched compute as the page of the experiment has it, as text."""
-    from selfpretrain.report.analysis import analyse
-    from selfpretrain.report.results import read
-
-    gain = analyse(read(folder)).tasks[0].headline[0]
-    assert gain.estimate is not None, "all seeds have finished"
-    low, high = (100 * bound for bound in gain.estimate.bounds)
-    by_seed = [[100 * row["score"] for row in rows if row["column"] == arm[1]] for arm in (gain.b, gain.a)]
-    means = [f"{sum(scores) / len(scores):.1f}" for scores in by_seed]
-    verdict = "yes" if low > 0 else "no"
+    (verdict,) = outcome["verdicts"]
+    arms = [verdict["against"], verdict["arm"]]
+    by_seed = [[100 * row["score"] for row in outcome["rows"] if row["column"] == arm] for arm in arms]
+    gain = [100 * value for value in (verdict["difference"], *verdict["interval"])]
+    numbers = [f"{value:.1f}" for value in (*(sum(scores) / SEEDS for scores in by_seed), *gain)]
     seeds = [" ".join(f"{score:.1f}" for score in scores) for scores in by_seed]
-    return [*means, f"{100 * gain.estimate.mean:.1f}", f"{low:.1f}", f"{high:.1f}", verdict, *seeds]
+    return [lane, str(first_seed), *numbers, "yes" if gain[1] > 0 else "no", *seeds, f"{seconds:.0f}"]
 
 
 def main() -> None:
     """Add the repetitions that are missing, lanes in turn."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path)
+    parser.add_argument("--mixer", default="attention")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--lanes", default=",".join(LANES))
     parser.add_argument("--runs", type=Path, default=Path("runs/demo_repetitions"))
@@ -112,7 +78,7 @@ def main() -> None:
                 tuple(line.split("\t")[:2]) for line in flags.table.read_text(encoding="utf-8").splitlines()
             }
             if (lane, str(first_seed)) not in known:
-                row = repeat(lane, first_seed, flags.runs)
+                row = repeat(flags.mixer, lane, first_seed, flags.runs)
                 with flags.table.open("a", encoding="utf-8") as table:
                     table.write("\t".join(row) + "\n")
 

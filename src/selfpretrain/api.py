@@ -84,7 +84,7 @@ class PlannedRequest:
 
 def compare(
     task: str | Task | tuple[str | Task, ...] | None = None,
-    mixers: tuple[str | Mixer, ...] = ("attention", "s4d"),
+    mixers: tuple[str | Mixer, ...] = ("attention", "lru"),
     objective: str | None = None,
     seeds: int | str = 4,
     scale: Scale = "small",

@@ -50,7 +50,7 @@ def compare(
     mixers: Annotated[
         str,
         typer.Option(help="Mixers (`selfpretrain list mixers`), comma-separated, or package.module:Class."),
-    ] = "attention,s4d",
+    ] = "attention,lru",
     objective: Objective = None,
     arms: Annotated[
         str,

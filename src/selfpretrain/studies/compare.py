@@ -69,8 +69,8 @@ class Comparison(Study):
 
     @classmethod
     def at_scale(cls, scale: Scale, seeds: int) -> "Comparison":
-        """Return the default of the command: attention and S4D on paths, with a budget of minutes."""
-        mixers = tuple(find("mixers", name)() for name in ("attention", "s4d"))
+        """Return the default of the command: attention and LRU on paths, with a budget of minutes."""
+        mixers = tuple(find("mixers", name)() for name in ("attention", "lru"))
         task = find("tasks", DEMO_TASK)()
         return build_comparison((task,), mixers, DEMO_OBJECTIVE, scale, seeds, usual=DEMO)
 

@@ -49,6 +49,7 @@ DEMO = (
     *("pretrain.budget.steps=1000", "pretrain.optim.lr=1e-2", "pretrain.optim.betas=[0.9,0.98]"),
     *("finetune.budget.steps=500", "finetune.optim.lr=4e-3", "finetune.optim.betas=[0.8,0.95]"),
     *("scratch.budget.steps=500", "scratch.optim.lr=4e-3", "scratch.optim.betas=[0.8,0.95]"),
+    *("lru.model.width=64", "lru.pretrain.budget.steps=800"),
     *("s4d.pretrain.budget.steps=600", "s4d.finetune.budget.steps=400", "s4d.scratch.budget.steps=400"),
     *("finetune.evals=4", "scratch.evals=4"),
 )
