@@ -1,5 +1,7 @@
 """A fit ends near its time limit: what does not fit is left out, and it says so."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -64,10 +66,13 @@ def test_settings_that_the_time_does_not_allow_are_left_out(monkeypatch, capsys)
         monkeypatch.setattr(cost, "seconds_per_step", lambda recipe, s=seconds: s)
         model = SequenceClassifier(**quick, minutes=1 / 3, verbose=True).fit(TEXTS, y)
         tried.append(len({(row["objective"], row["rate"]) for row in model.trials_}))
+        left_out = r"not trained: 3 settings of .*, about .*; they do not fit into 20 s; minutes=\d would"
+        assert re.match(left_out if tried[-1] == 1 else "$", model.left_out_)
         assert any("SPT" in row["name"] for row in model.leaderboard_)
     said = capsys.readouterr()
     assert tried == [4, 1]
     assert "at most 0.0" not in said.out + said.err and "1 settings, 5 validation" in said.out + said.err
+    assert re.search(r"SPT \(masked\), attention, mean, lr .*: 2 of 5 folds\n", said.err)
 
 
 @pytest.mark.parametrize("settings", [{}, {"n_trials": 1}])

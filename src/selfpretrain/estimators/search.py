@@ -349,7 +349,7 @@ class Search:
         """Return how many settings were not trained, why, and about how long they would take; "" if none.
 
         Args:
-            why, how: why they were not, and how to train them; "": the time was up, or it was interrupted.
+            why, how: why they were not, and how to train them; "": see ``TimeLimit.left_out``.
         """
         settings = self.estimator.variants(self.task, self.counted)
         missing = len(settings) + len(self.estimator.poolings(self.task)) - len(self.begun)

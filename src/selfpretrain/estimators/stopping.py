@@ -70,16 +70,17 @@ class TimeLimit:
         """Return in a line what was not trained, why, about how long it would take, and how to do so.
 
         Args:
-            why, how: "": the time was up, or it was interrupted.
+            why, how: "": they did not fit into the time, or it was interrupted.
         """
         if why:
             seconds = min(seconds, self.left)
+        elif self.interrupted():
+            why, how = self.reason, "the same fit trains them"
         else:
-            minutes = math.ceil((self.seconds + seconds) / 60)
-            more = "the same fit trains them" if self.interrupted() else f"minutes={minutes} would train them"
-            why, how = self.reason, more
+            why = f"they do not fit into {format_duration(self.seconds)}"
+            how = f"minutes={math.ceil((self.seconds + seconds) / 60)} would train them"
         number = f"{settings} setting{'s' * (settings > 1)} of the network"
-        return f"not trained: {number}, about {format_duration(seconds)} more; {why}; {how}"
+        return f"not trained: {number}, about {format_duration(seconds)}; {why}; {how}"
 
 
 def all_right(simple: Sequence[Candidate], folds: Sequence[Task]) -> str:
