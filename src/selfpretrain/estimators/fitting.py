@@ -82,13 +82,12 @@ class TaskFitting(EstimatorSettings):
             problem = f"the network was not trained: {limit.reason}"
             return untrained(self.recipe(task), trainings, problem)
         searches = self._searches(task)
-        if why := "" if self.exhaustive else all_right(simple, folds):
-            how = "exhaustive=True (--exhaustive) trains them"
+        if right := "" if self.exhaustive else all_right(simple, folds):
             with until(limit.end, limit.interrupted):
                 if searches:
-                    said = Search(self, task, trainings, limit, folds).left_out(why, how)
+                    said = Search(self, task, trainings, limit, folds).left_out(right)
                 else:
-                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), why, how)
+                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), right)
             return replace(untrained(self.recipe(task), trainings, ""), left_out=said)
         if not searches:
             return self._train_once(task, limit, trainings)

@@ -345,12 +345,8 @@ class Search:
         found = Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
         return replace(found, left_out=self.left_out())
 
-    def left_out(self, why: str = "", how: str = "") -> str:
-        """Return how many settings were not trained, why, and about how long they would take; "" if none.
-
-        Args:
-            why, how: why they were not, and how to train them; "": see ``TimeLimit.left_out``.
-        """
+    def left_out(self, right: str = "") -> str:
+        """Return how many settings were not trained, see ``TimeLimit.left_out``; "" if none."""
         settings = self.estimator.variants(self.task, self.counted)
         missing = len(settings) + len(self.estimator.poolings(self.task)) - len(self.begun)
         if missing <= 0:
@@ -359,7 +355,7 @@ class Search:
         objectives -= {trial.settings["objective"] for trial in self.begun}
         *before, last = stage_seconds(self._first_recipe())
         seconds = len(objectives) * sum(before) + trainings(missing, len(self.folds)) * last
-        return self.limit.left_out(missing, seconds, why, how)
+        return self.limit.left_out(missing, seconds, right)
 
     @property
     def _output(self) -> Output:

@@ -66,19 +66,20 @@ class TimeLimit:
         limit = f"the time limit of {format_duration(self.seconds)} was up"
         return "it was interrupted" if self.interrupted() else limit
 
-    def left_out(self, settings: int, seconds: float, why: str = "", how: str = "") -> str:
+    def left_out(self, settings: int, seconds: float, right: str = "") -> str:
         """Return in a line what was not trained, why, about how long it would take, and how to do so.
 
         Args:
-            why, how: "": they did not fit into the time, or it was interrupted.
+            right: that a simple method is always right; "": the time is too short, or it was interrupted.
         """
-        if why:
+        minutes = math.ceil((self.seconds + seconds) / 60)
+        why = f"they do not fit into {format_duration(self.seconds)}"
+        how = f"minutes={minutes} (--minutes {minutes}) would train them"
+        if right:
             seconds = min(seconds, self.left)
+            why, how = right, "exhaustive=True (--exhaustive) trains them"
         elif self.interrupted():
             why, how = self.reason, "the same fit trains them"
-        else:
-            why = f"they do not fit into {format_duration(self.seconds)}"
-            how = f"minutes={math.ceil((self.seconds + seconds) / 60)} would train them"
         number = f"{settings} setting{'s' * (settings > 1)} of the network"
         return f"not trained: {number}, about {format_duration(seconds)}; {why}; {how}"
 
