@@ -89,7 +89,7 @@ def measure(data: Data, parts: Parts, number: int, seed: int, fits: bool, minute
     if fits:
         begun = time.monotonic()
         start = time.process_time()
-        model = data.make(random_state=seed, time_limit=minutes).fit(X, y)
+        model = data.make(random_state=seed, minutes=minutes).fit(X, y)
         seconds = time.process_time() - start
         found |= {"wall": round(time.monotonic() - begun, 1), "time_limit": minutes, "kept": model.kept_}
         found |= {"leaderboard": model.leaderboard_, "trials": model.trials_, "finalists": FINALISTS}

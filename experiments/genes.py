@@ -121,7 +121,7 @@ def main() -> None:
     for seed in range(SEEDS):
         for loci in LOCI:
             task = Genes(loci=loci)
-            model = PositionClassifier(time_limit=options.minutes, random_state=seed).fit(task)
+            model = PositionClassifier(minutes=options.minutes, random_state=seed).fit(task)
             scores = model.evaluate(task)
             values = (f"{scores[name].value:.4f}" for name in ("accuracy", "MCC"))
             rows.append((_name(loci), seed, *values, model.kept_))

@@ -142,6 +142,7 @@ def fit() -> Lines:
     x = random.normal(size=(60, 24)) + np.sin(np.arange(24) * (0.3 + 0.3 * y[:, None]))
     texts = ["".join(random.choice(list("abcd" if label else "abbd"), 20)) for label in y]
     small = {"width": 8, "depth": 1, "epochs": 2, "pretrain_epochs": 2, "n_trials": 2, "random_state": 0}
+    exhaustive = small | {"exhaustive": True}
     several = np.stack([y, 1 - y, y], axis=1)
     for kind, inputs, target, answer in (
         (SequenceClassifier, x, y, "predict_proba"),
@@ -150,7 +151,7 @@ def fit() -> Lines:
         (MultilabelClassifier, x, several, "predict_proba"),
         (PositionClassifier, x, (x > 0).astype(int), "predict_proba"),
     ):
-        model = kind(**small).fit(inputs, target)
+        model = kind(**exhaustive).fit(inputs, target)
         answers = getattr(model, answer)(inputs)
         whole = np.concatenate(list(answers)) if isinstance(answers, list) else np.asarray(answers)
         scores = " ".join(f"{trial['score']:.9g}" for trial in model.trials_)

@@ -15,7 +15,7 @@ X = RANDOM.randn(200, 6)
 WEIGHTS = RANDOM.rand(200) + 0.5
 SETTINGS = {"learning_rate": 0.1, "subsample": 0.5, "max_features": "sqrt", "max_depth": 3}
 SETTINGS |= {"init": "zero", "random_state": 0, "min_weight_fraction_leaf": models.MIN_WEIGHT}
-QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1}
+QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "n_trials": 1, "exhaustive": True}
 
 
 @pytest.fixture(autouse=True)

@@ -204,7 +204,7 @@ def test_patience_ends_training_early(tmp_path):
 
 
 def test_a_time_limit_takes_steps_away():
-    model = SequenceClassifier(width=16, depth=1, time_limit=0.02, **ALONE)
+    model = SequenceClassifier(width=16, depth=1, minutes=0.02, **ALONE)
     model.fit(X, y)
     first, last = model.recipes_[0].stages
     assert first.budget.steps < 900 and last.budget.steps < 400
@@ -223,11 +223,11 @@ def test_a_time_limit_takes_steps_away():
 def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, mixer, longest, size):
     monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: seconds)
     rows = list(np.random.RandomState(0).randn(3000, longest).astype(np.float32))
-    model = SequenceClassifier(mixer=mixer, time_limit=60)
+    model = SequenceClassifier(mixer=mixer, minutes=60)
     (recipe,) = model._recipes(model._as_task(rows, [0, 1] * 1500), 3600.0)
     assert (recipe.model.width, recipe.model.depth) == size
     assert recipe.last.optim.lr == pytest.approx((4e-3 if mixer == "s4d" else 2e-3) * 64 / size[0])
-    fixed = SequenceClassifier(mixer=mixer, time_limit=60, width=64)
+    fixed = SequenceClassifier(mixer=mixer, minutes=60, width=64)
     fixed.set_classes(recipe.task.form)
     assert fixed._recipes(recipe.task, 3600.0)[0].model.width == 64
 

@@ -37,6 +37,7 @@ from selfpretrain.estimators.simple import (
     average_answers,
     counts_help,
 )
+from selfpretrain.estimators.stopping import TimeLimit
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
@@ -49,7 +50,7 @@ from selfpretrain.training import cost
 from selfpretrain.training.train import train
 
 LETTERS = np.array(list("aeiounrst"))
-QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1}
+QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "exhaustive": True}
 
 
 def words(number, seed=0):
@@ -192,8 +193,8 @@ def test_networks_of_two_settings_predict_together_and_are_saved(two, tmp_path):
 
 def searched(model, seconds=60.0, folds=FOLDS):
     """A search on the task of a model, which has been its own fold."""
-    end = time.monotonic() + seconds
-    return Search(model, model.task_, model._trainings(), seconds, end, [model.task_] * folds)
+    limit = TimeLimit(time.monotonic(), seconds)
+    return Search(model, model.task_, model._trainings(), limit, [model.task_] * folds)
 
 
 @pytest.mark.parametrize(("sure", "averaged"), [((0.9, 0.9), True), ((0.9, 0.501), False)])
@@ -502,7 +503,7 @@ def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
 
 
 def test_the_stages_of_a_fit_stay_within_its_time_limit():
-    model = SequenceClassifier(**QUICK | {"epochs": None}, time_limit=0.1, model="network").fit(WORDS, GENUS)
+    model = SequenceClassifier(**QUICK | {"epochs": None}, minutes=0.1, model="network").fit(WORDS, GENUS)
     pretrain, finetune = model.recipes_[0].stages
     assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.1 / 60
 
@@ -510,7 +511,7 @@ def test_the_stages_of_a_fit_stay_within_its_time_limit():
 def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):
     """Two minutes, of which a fifth is kept for what was not foreseen, and fourteen finetunings."""
     monkeypatch.setattr(search, "stage_seconds", lambda recipe: [20.0, 6.0][-len(recipe.stages) :])
-    model = SequenceClassifier(width=8, depth=1, time_limit=2)
+    model = SequenceClassifier(width=8, depth=1, minutes=2)
     model.task_ = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
     planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(model.task_)
     recipe = searched(model, 120.0)._planned()[0].recipe
@@ -559,8 +560,9 @@ def test_a_simple_method_that_takes_too_long_is_given_up(kept):
     quality = partial(leaderboard.quality, "classes")
     methods = SimpleMethods(kept.predictor_.form, folds, labelled, leaderboard.answers, quality)
     now = time.monotonic()
-    assert methods.candidates(labelled, now + 60, now + 60)
-    assert methods.candidates(labelled, now + 60, now) == []
+    assert list(methods.candidates(labelled, now + 60, now + 60))
+    assert list(methods.candidates(labelled, now + 60, now)) == []
+    assert list(replace(methods, stop=lambda: True).candidates(labelled, now + 60, now + 60)) == []
 
 
 def test_copies_of_a_sequence_are_in_one_split_and_in_one_fold():

@@ -1,12 +1,14 @@
 """A fit ends near its time limit: what does not fit is left out, and it says so."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import Interrupted, SpecError, StageFailed
-from selfpretrain.estimators import fitting
+from selfpretrain.estimators import stopping
 from selfpretrain.estimators.simple import candidates_for
 from selfpretrain.estimators.training import Trainings
 from selfpretrain.system.time_limit import TimeIsUp, check_time, until
@@ -27,7 +29,7 @@ def slow(monkeypatch):
 
 
 def test_where_no_step_fits_the_best_simple_method_is_kept_and_the_network_says_why(slow, tmp_path):
-    model = SequenceClassifier(**QUICK, time_limit=1 / 3)
+    model = SequenceClassifier(**QUICK, minutes=1 / 3)
     with pytest.warns(UserWarning, match="network was not trained: one step takes at least 30 s of the 20 s"):
         model.fit(X, y)
     assert "the network was not trained" in model.kept_ and "\n" not in model.kept_
@@ -52,7 +54,7 @@ def test_where_no_step_fits_and_nothing_else_can_be_kept_it_is_one_line(slow, ki
     with pytest.raises(
         StageFailed, match=r"one step takes at least 30 s of the 20 s, .*no other model"
     ) as it:
-        kind(**QUICK, **settings, time_limit=1 / 3).fit(X, y)
+        kind(**QUICK, **settings, minutes=1 / 3).fit(X, y)
     assert "\n" not in str(it.value)
 
 
@@ -62,18 +64,21 @@ def test_settings_that_the_time_does_not_allow_are_left_out(monkeypatch, capsys)
     quick = {**QUICK, "model": "network", "pooling": "mean"}
     for seconds in (0.01, 1.8):
         monkeypatch.setattr(cost, "seconds_per_step", lambda recipe, s=seconds: s)
-        model = SequenceClassifier(**quick, time_limit=1 / 3, verbose=True).fit(TEXTS, y)
+        model = SequenceClassifier(**quick, minutes=1 / 3, verbose=True).fit(TEXTS, y)
         tried.append(len({(row["objective"], row["rate"]) for row in model.trials_}))
+        left_out = r"not trained: 3 settings of .*, about .*; they do not fit into 20 s; minutes=2 "
+        assert re.match(left_out if tried[-1] == 1 else "$", model.left_out_)
         assert any("SPT" in row["name"] for row in model.leaderboard_)
     said = capsys.readouterr()
     assert tried == [4, 1]
     assert "at most 0.0" not in said.out + said.err and "1 settings, 5 validation" in said.out + said.err
+    assert re.search(r"SPT \(masked\), attention, mean, lr .*: 2 of 5 folds\n", said.err)
 
 
 @pytest.mark.parametrize("settings", [{}, {"n_trials": 1}])
 def test_training_that_takes_longer_than_planned_is_stopped(monkeypatch, settings):
-    monkeypatch.setattr(fitting, "GRACE", -1e9)
-    monkeypatch.setattr(fitting, "GRACE_SHARE", -1.0)
+    monkeypatch.setattr(stopping, "GRACE", -1e9)
+    monkeypatch.setattr(stopping, "GRACE_SHARE", -1.0)
     with pytest.warns(UserWarning, match="the network was not trained"):
         model = SequenceClassifier(**QUICK, **settings).fit(X, y)
     assert model.simple_ and np.isfinite(model.predict_proba(X)).all()
@@ -145,8 +150,6 @@ def test_the_earlier_of_two_limits_counts():
 
 
 def test_a_limit_that_is_not_reached_changes_nothing():
-    first, second = (
-        SequenceClassifier(**QUICK, n_trials=1, model="network", time_limit=t) for t in (None, 30)
-    )
+    first, second = (SequenceClassifier(**QUICK, n_trials=1, model="network", minutes=t) for t in (None, 30))
     answers = [model.fit(X, y).predict_proba(X) for model in (first, second)]
     assert torch.equal(*map(torch.from_numpy, answers))

@@ -9,6 +9,7 @@ from selfpretrain.cli.app import run
 from selfpretrain.errors import DataError, StageFailed
 
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 1, "n_trials": 1, "device": "cpu"}
+QUICK |= {"exhaustive": True}
 X = [np.random.default_rng(i).normal(size=8 + i % 5).astype(np.float32) + i % 2 for i in range(40)]
 y = [i % 2 for i in range(40)]
 

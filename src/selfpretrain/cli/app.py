@@ -39,7 +39,7 @@ PANELLED = 80
 PANELS = dict.fromkeys(GROUPS, "Groups of further commands") | dict.fromkeys(("show", "run"), "Single runs")
 """Panel of ``selfpretrain --help`` for commands that are not in the first one."""
 EXAMPLES = {
-    "compare": "selfpretrain compare --task digits --mixers attention,s4d --seeds 3 --time-limit 30m",
+    "compare": "selfpretrain compare --task digits --mixers attention,s4d --seeds 3 --minutes 30",
     "study": "selfpretrain study amos-table-8 --dry-run",
     "fit": "selfpretrain fit vowels.csv --label speaker --output model",
     "predict": "selfpretrain predict model new.csv --output answers.csv",

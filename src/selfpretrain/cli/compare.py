@@ -64,7 +64,7 @@ def compare(
     match: Match = "none",
     tune: Tune = False,
     group_folds: GroupFolds = None,
-    time_limit: flags.TimeLimit = None,
+    minutes: flags.Minutes = None,
     fail_if: FailIf = "",
 ) -> None:
     """Compare training from scratch with self-pretraining for each architecture."""
@@ -90,11 +90,11 @@ def compare(
         )
         study = study.match_size(match, planner)
     request = api.Request(study, chosen_scale, first_seed, tune=tune, design=design)
-    if time_limit:
-        request = api.fit_to_time_limit(request, flags.seconds_of(time_limit), workspace, forecaster)
+    if minutes:
+        request = api.fit_to_time_limit(request, 60 * minutes, workspace, forecaster)
     planned = api.plan_request(request, forecaster)
     if not (run.dry_run or run.detach or run.quiet):
-        warn_of_length(api.forecast_request(planned, workspace), time_limit is not None)
+        warn_of_length(api.forecast_request(planned, workspace), minutes is not None)
     outcome = run.carry_out(planned, workspace)
     content = content_of(outcome) if run.as_json or failing else {}
     print_json(content) if run.as_json else show(outcome)

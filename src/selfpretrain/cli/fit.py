@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import ColumnFlags, DataRoot, Device, Quiet, Runs, Trust, assignments, expanded, seconds_of
+from ..errors import Interrupted
+from .options import ColumnFlags, DataRoot, Device, Minutes, Quiet, Runs, Trust, assignments, expanded
 
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
@@ -42,9 +43,13 @@ def fit(
     scale: Annotated[str, typer.Option(help="Scale: auto, or smoke (seconds, a test run only).")] = "auto",
     epochs: Annotated[float | None, typer.Option(help="Epochs of finetuning.")] = None,
     pretrain_epochs: Annotated[float | None, typer.Option(help="Epochs of pretraining.")] = None,
-    time_limit: Annotated[
-        str | None, typer.Option(help="Maximum time for training, e.g. 45s, 30m, 2h; default 10m.")
-    ] = None,
+    minutes: Minutes = None,
+    exhaustive: Annotated[
+        bool,
+        typer.Option(
+            "--exhaustive", help="Train networks even if a simple method is right on all of validation."
+        ),
+    ] = False,
     members: Annotated[
         int, typer.Option(min=1, help="Size of the ensemble: networks whose predictions are averaged.")
     ] = 1,
@@ -76,7 +81,7 @@ def fit(
     settings: dict[str, Any] = {"model": model, "mixer": mixer, "scale": scale, "calibrate": calibrate}
     settings |= {"objective": None if objective == "none" else objective}
     settings |= {"epochs": epochs, "pretrain_epochs": pretrain_epochs, "n_members": members}
-    settings |= {"time_limit": None if time_limit is None else seconds_of(time_limit) / 60}
+    settings |= {"minutes": minutes, "exhaustive": exhaustive}
     settings |= {"class_weight": "balanced" if balanced else None}
     settings |= {"patience": "auto" if patience is None else patience}
     settings |= {"n_trials": "auto" if trials is None else trials}
@@ -91,6 +96,8 @@ def fit(
     for name, score in estimator.scores_["test"].items():
         typer.echo(f"{name}: {score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})")
     typer.echo(f"on the test split, with 95 % intervals; model: {folder}")
+    if estimator.interrupted_:
+        raise Interrupted("stopped, and the best so far is saved; to go on")
 
 
 @app.command()

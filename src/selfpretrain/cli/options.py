@@ -64,11 +64,12 @@ Seeds = Annotated[
 FirstSeed = Annotated[
     int, typer.Option(min=0, help="First seed, e.g. to repeat a comparison with new seeds.")
 ]
-TimeLimit = Annotated[
-    str | None,
+Minutes = Annotated[
+    float | None,
     typer.Option(
-        "--time-limit",
-        help="Wall-clock budget, e.g. 45s, 30m, 2h. All arms are shortened by the same factor.",
+        min=0.01,
+        max=100_000,
+        help="Minutes that it may take: fit tries less (default: 10); compare shortens all arms alike.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
@@ -245,22 +246,6 @@ def scale_of(name: str) -> "Scale":
         if scale == name:
             return scale
     raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
-
-
-def seconds_of(text: str) -> float:
-    """Return a time limit in seconds, e.g. 1800 for ``30m``.
-
-    Raises:
-        SpecError: if it is not a positive number with the unit s, m or h.
-    """
-    unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
-    try:
-        seconds = float(text[:-1]) * unit
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds < float("inf"):
-        raise SpecError(f"--time-limit {text}: write it as 45s, 30m or 2h")
-    return seconds
 
 
 def assignments(

@@ -112,7 +112,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
     from ..system.events import format_duration
 
     if forecast.seconds > LONG:
-        hint = "" if limited else "; --time-limit 1h shortens all arms alike, --dry-run shows the stages"
+        hint = "" if limited else "; --minutes 60 shortens all arms alike, --dry-run shows the stages"
         note = f"note: this takes about {format_duration(forecast.seconds)} on this machine{hint}"
         Console(stderr=True).print(Text(note), soft_wrap=True)
 

@@ -25,10 +25,11 @@ from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
 from ..studies.compare import Comparison
 from ..studies.recipes.defaults import small_arms
+from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
 from ..training import evaluate
 from . import export, inputs, persistence
-from .fitting import TaskFitting, TimeLimit
+from .fitting import TaskFitting
 from .in_memory import (
     Annotations,
     InMemoryTask,
@@ -46,6 +47,7 @@ from .predictor import ESTIMATORS, Predictor
 from .scores import Score, bootstrap
 from .settings import check_settings
 from .simple import Answering, AveragePredictor
+from .stopping import TimeLimit
 
 E = TypeVar("E", bound="SequenceEstimator")
 
@@ -59,7 +61,11 @@ class SequenceEstimator(TaskFitting):
         kept_: what predicts, as text: the average, the network or a simple method.
         kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out.
         trials_: settings of networks that were tried: score, seconds and round.
-        trained_: whether the network was trained; False where no step fits into the time limit.
+        trained_: whether the network was trained; False where no step fits into the time limit, or a simple
+            method makes no error on validation.
+        left_out_: which settings of networks were not trained, why, and about how long they would take.
+        interrupted_: whether Ctrl-C ended this fit: the best so far is kept; pressed again, it raises
+            KeyboardInterrupt, as it does before anything is fitted.
         simple_: the simple methods that predict, whose answers are averaged; none: the network does.
         averaged_: whether the predictions of the network are averaged with those of ``simple_``.
     """
@@ -87,15 +93,19 @@ class SequenceEstimator(TaskFitting):
         check_settings(self)
         self.seed_ = self._draw_seed()
         task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
-        limit = TimeLimit.of(self.time_limit)
-        folds = self._folds(task)
-        simple = self._simple_candidates(task, folds, limit)
-        trainings = self._trainings(limit.end)
-        if self._searches(task):
-            found = self._search(task, folds, limit, trainings)
-        else:
-            found = self._train_once(task, limit, trainings)
-        self._keep_best(self._become(task, found), simple, folds)
+        with catch_interrupt("stopping: the best so far is kept; Ctrl-C again stops at once") as interrupted:
+            limit = TimeLimit.of(self.minutes, interrupted)
+            folds = self._folds(task)
+            simple = self._simple_candidates(task, folds, limit)
+            found = self._train(task, folds, limit, simple)
+            if interrupted() and not (simple or found.trained):
+                raise KeyboardInterrupt
+            self._keep_best(self._become(task, found), simple, folds)
+        self.interrupted_ = interrupted()
+        if self.interrupted_ and not found.problem:
+            warnings.warn("fit was interrupted: the best so far is kept", stacklevel=2)
+        if self.left_out_:
+            self.say(self.left_out_)
         return self
 
     def compare(
@@ -215,7 +225,9 @@ class SequenceEstimator(TaskFitting):
         """
         check_is_fitted(self)
         if not self.trained_:
-            raise SpecError("the network of this model was not trained; fit again with a longer time_limit")
+            raise SpecError(
+                "the network of this model was not trained; fit again with exhaustive=True or more minutes"
+            )
         return self.predictor_
 
     def _outputs(self, data: SequenceDataset) -> Any:

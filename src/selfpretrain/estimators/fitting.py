@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,14 +14,13 @@ import torch
 from ..data.containers import Names
 from ..data.offsets import Offsets
 from ..errors import Interrupted
-from ..system.events import format_duration
 from ..system.files import Json
-from ..system.progress import write_line
 from ..system.time_limit import until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
+from ..training.train import Stop, never
 from . import leaderboard
 from .in_memory import InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
@@ -29,15 +28,7 @@ from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import ESTIMATORS, Predictor
 from .scores import Score
 from .search import Search, fold_data, untrained
-from .settings import (
-    GRACE,
-    MINUTES,
-    USED,
-    EstimatorSettings,
-    has_val,
-    least_seconds,
-    too_short,
-)
+from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, too_short
 from .simple import (
     AveragePredictor,
     Candidate,
@@ -45,36 +36,13 @@ from .simple import (
     SimplePredictor,
     counts_help,
 )
+from .stopping import GRACE, TimeLimit, all_right
 from .training import Trainings
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
-GRACE_SHARE = 0.05
-"""Share of a time limit by which training may exceed it, if that is more than ``GRACE``."""
 SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
-
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """The time of a fit: when it began, of ``time.monotonic``, and how many seconds it may take."""
-
-    start: float
-    seconds: float
-
-    @classmethod
-    def of(cls, minutes: int | float | None) -> "TimeLimit":
-        """Return a limit that begins now; None: the usual one."""
-        return cls(time.monotonic(), 60.0 * (minutes or MINUTES))
-
-    def at(self, share: float) -> float:
-        """Return when a share of the time is up."""
-        return self.start + share * self.seconds
-
-    @property
-    def end(self) -> float:
-        """When training is stopped: a little late, since plans are made for the limit itself."""
-        return self.at(1.0) + max(GRACE, GRACE_SHARE * self.seconds)
 
 
 class TaskFitting(EstimatorSettings):
@@ -99,17 +67,36 @@ class TaskFitting(EstimatorSettings):
     trials_: list[Json]
     kept_: str
     kept_score_: Score | None
+    left_out_: str
 
     def _adjust(self, task: Task) -> bool:
         """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
         return False
 
-    def _search(self, task: Task, folds: Sequence[Task], limit: TimeLimit, trainings: Trainings) -> Outcome:
-        """Try several settings, or one on several folds."""
+    def _train(
+        self, task: Task, folds: Sequence[Task], limit: TimeLimit, simple: Sequence[Candidate]
+    ) -> Outcome:
+        """Train networks, unless validation can show no gain over simple methods, or it was interrupted."""
+        trainings = self._trainings(limit.is_up)
+        if limit.interrupted():
+            problem = f"the network was not trained: {limit.reason}"
+            return untrained(self.recipe(task), trainings, problem)
+        searches = self._searches(task)
+        if right := "" if self.exhaustive else all_right(simple, folds):
+            with until(limit.end, limit.interrupted):
+                if searches:
+                    said = Search(self, task, trainings, limit, folds).left_out(right)
+                else:
+                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), right)
+            return replace(untrained(self.recipe(task), trainings, ""), left_out=said)
+        if not searches:
+            return self._train_once(task, limit, trainings)
         counted = self.objective == "auto" and counts_help(
-            self._simple_methods(task, folds), labelled_only(task.load("train")), limit.at(SIMPLE_ENDS)
+            self._simple_methods(task, folds, limit.interrupted),
+            labelled_only(task.load("train")),
+            limit.at(SIMPLE_ENDS),
         )
-        return Search(self, task, trainings, limit.seconds, limit.at(1.0), folds, counted).best()
+        return Search(self, task, trainings, limit, folds, counted).best()
 
     def _train_once(self, task: Task, limit: TimeLimit, trainings: Trainings) -> Outcome:
         """Train the first setting, as far as the time allows."""
@@ -118,7 +105,7 @@ class TaskFitting(EstimatorSettings):
         # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
         seconds = limit.seconds - (0.0 if elapsed < (1 - USED) * limit.seconds else elapsed)
         first = self.recipe(task)
-        with until(start + seconds + GRACE):
+        with until(start + seconds + GRACE, limit.interrupted):
             auto = self.scale == "auto"
             needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
             step = cost.seconds_per_step(first) if auto else 0.0
@@ -127,11 +114,10 @@ class TaskFitting(EstimatorSettings):
         recipes = self._recipes(task, max(1.0, seconds))
         try:
             recipes = trainings.run(recipes)
-        except Interrupted:  # the time limit has passed
+        except Interrupted:
             recipes = [recipe for recipe in recipes if trainings.has(recipe)]
             if not recipes:
-                problem = f"the network was not trained: the limit of {format_duration(limit.seconds)} was up"
-                return untrained(first, trainings, problem)
+                return untrained(first, trainings, f"the network was not trained: {limit.reason}")
         networks = tuple(trainings.network(recipe) for recipe in recipes)
         scores = [trainings.scores(recipe) for recipe in recipes]
         last = recipes[0].last
@@ -156,12 +142,14 @@ class TaskFitting(EstimatorSettings):
             return [task]
         return [InMemoryTask(data) for data in fold_data(task.data(), self._seed())] or [task]
 
-    def _simple_methods(self, task: Task, folds: Sequence[Task]) -> SimpleMethods:
+    def _simple_methods(self, task: Task, folds: Sequence[Task], stop: Stop = never) -> SimpleMethods:
         """Return the simple methods for a task, to be validated on its folds."""
         pairs = [(labelled_only(fold.load("train")), labelled_only(fold.load("val"))) for fold in folds]
         weights = getattr(self._objective(task), "weights", ())
         quality = partial(leaderboard.quality, task.form.target.kind)
-        return SimpleMethods(task.form, pairs, task.load("train"), leaderboard.answers, quality, weights)
+        everything = task.load("train")
+        shared = (everything, leaderboard.answers, quality, weights, stop)
+        return SimpleMethods(task.form, pairs, *shared)
 
     def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:
         """Fit the simple methods that suit the task, unless the network is kept in any case."""
@@ -173,8 +161,15 @@ class TaskFitting(EstimatorSettings):
             data = task.data()
             rows = np.flatnonzero(data.whole.labelled.numpy() & np.isin(data.split, (0, 1)))
             whole = data.whole.take(torch.from_numpy(rows))
-        methods = self._simple_methods(task, folds)
-        return methods.candidates(whole, limit.at(SIMPLE), limit.at(SIMPLE_ENDS))
+        methods = self._simple_methods(task, folds, limit.interrupted)
+        found: list[Candidate] = []
+        for each in methods.candidates(whole, limit.at(SIMPLE), limit.at(SIMPLE_ENDS)):
+            (row,) = leaderboard.rows([each], val_groups(folds), len(folds))
+            if not found:
+                self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
+            self.say(leaderboard.line(row))
+            found.append(each)
+        return found
 
     def _become(self, task: Task, found: Outcome) -> Outcome:
         """Take the networks that were trained, calibrate them, and return what they came to then."""
@@ -182,6 +177,7 @@ class TaskFitting(EstimatorSettings):
         self.trained_ = found.trained
         self.validation_scores_ = found.scores
         self.trials_ = found.trials
+        self.left_out_ = found.left_out
         if self.alphabet_ is not None:
             for network in self.predictor_.networks:
                 embed_unseen(network, task.load("train"))
@@ -205,8 +201,7 @@ class TaskFitting(EstimatorSettings):
         self.leaderboard_ = verdict.table
         self.kept_score_ = verdict.score
         self.kept_ = f"{verdict.line}; {found.problem}" if found.problem else verdict.line
-        if self.verbose:
-            write_line(leaderboard.text(self.leaderboard_, verdict.kept.name))
+        self.say(leaderboard.text(self.leaderboard_, verdict.kept.name))
         if self.simple_ and self.predictor_.temperature != 1.0:
             said = "calibrate scales the network alone, and simple methods predict here; see model='network'"
             warnings.warn(said, stacklevel=3)  # the caller of fit
@@ -236,3 +231,4 @@ class TaskFitting(EstimatorSettings):
         self.trials_ = []
         self.kept_ = ""
         self.kept_score_ = None
+        self.left_out_ = ""

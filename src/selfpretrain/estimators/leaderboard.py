@@ -17,6 +17,7 @@ import numpy as np
 from scipy import stats
 
 from ..data.dataset import SequenceDataset
+from ..data.spec import Target
 from ..system.files import Json
 from .predictor import Output
 from .scores import Score, resamples
@@ -345,29 +346,38 @@ def _score(output: Output, value: float, tally: np.ndarray, folds: int) -> Score
 
 def rows(candidates: list[Candidate], groups: np.ndarray | None = None, folds: int = 1) -> list[Json]:
     """Return the name, validation score with a 95 % interval, seconds and parameters of every candidate."""
-    found = []
-    for each in candidates:
-        output = each.model.output
-        tally = _tally(output, each.answers, _units(groups))
-        of_metric = _score(output, _quality(output, tally.sum(0))[0], tally, folds)
-        row: Json = {"name": each.name, "metric": each.model.form.target.metric.replace("r2", "R2")}
-        row |= {"score": of_metric.value, "low": of_metric.low, "high": of_metric.high}
-        found.append(row | {"seconds": round(each.seconds, 1), "parameters": each.parameters})
-    return found
+    return [
+        scored(each.name, each.model.form.target, each.answers, groups, folds)
+        | {"seconds": round(each.seconds, 1), "parameters": each.parameters}
+        for each in candidates
+    ]
+
+
+def scored(name: str, target: Target, found: Answers, groups: np.ndarray | None, folds: int) -> Json:
+    """Return name, metric and score with a 95 % interval of some answers on validation."""
+    tally = _tally(target.kind, found, _units(groups))
+    of_metric = _score(target.kind, _quality(target.kind, tally.sum(0))[0], tally, folds)
+    about: Json = {"name": name, "metric": target.metric.replace("r2", "R2")}
+    return about | {"score": of_metric.value, "low": of_metric.low, "high": of_metric.high}
 
 
 def text(table: list[Json], kept: str) -> str:
     """Return the leaderboard as lines of text, with an asterisk at what is kept."""
-    lines = [
-        "scores on validation, by which the best was chosen; they are optimistic (* is kept):",
-        f"  {table[0]['metric']:>8}  95 % interval    seconds  parameters",
-    ]
-    for row in table:
-        mark = "*" if row["name"] == kept else " "
-        interval = f"[{row['low']:.3f}, {row['high']:.3f}]"
-        cost = f"{row['seconds']:7.0f}  {row['parameters']:10,}"
-        lines.append(f"{mark} {row['score']:8.3f}  {interval:15}  {cost}  {row['name']}")
-    return "\n".join(lines)
+    said = "scores on validation, by which the best was chosen; they are optimistic (* is kept):"
+    return "\n".join([said, heading(table[0]), *(line(row, row["name"] == kept) for row in table)])
+
+
+def heading(row: Json) -> str:
+    """Return the names of the columns of ``line``."""
+    return f"  {row['metric']:>8}  95 % interval    seconds  parameters"
+
+
+def line(row: Json, kept: bool = False) -> str:
+    """Return a row of the leaderboard as text."""
+    interval = f"[{row['low']:.3f}, {row['high']:.3f}]"
+    size = f"{row['parameters']:,}" if "parameters" in row else ""
+    mark = "*" if kept else " "
+    return f"{mark} {row['score']:8.3f}  {interval:15}  {row['seconds']:7.0f}  {size:>10}  {row['name']}"
 
 
 def kept_line(table: list[Json], kept: str, network: str, found: Score) -> str:

@@ -29,6 +29,7 @@ class Outcome:
         options: the answers of all of them; None: there was no choice.
         problem: why the network is not a candidate; empty if it is one.
         trained: whether the networks have been trained at all.
+        left_out: which settings were not trained, why, and how long they would take; empty: none.
     """
 
     recipes: list[Recipe]
@@ -40,6 +41,7 @@ class Outcome:
     options: Options | None = None
     problem: str = ""
     trained: bool = True
+    left_out: str = ""
 
 
 def nan_problem(answers: Answers | None) -> str:
@@ -85,10 +87,14 @@ def choose(
 
 
 def candidate(predictor: Predictor, recipes: list[Recipe], outcome: Outcome, answers: Answers) -> Candidate:
-    """Return the network as a candidate, e.g. "SPT (masked), attention"."""
+    """Return the network as a candidate."""
+    parameters = sum(p.numel() for p in predictor.networks[0].parameters()) * len(predictor.networks)
+    return Candidate(title(recipes), predictor, answers, outcome.seconds, parameters, outcome.options)
+
+
+def title(recipes: list[Recipe]) -> str:
+    """Return what the networks of some recipes are, e.g. "SPT (masked), attention"."""
     first = [recipe.stages[0].objective for recipe in recipes]
     objectives = " and ".join(dict.fromkeys(map(name_of, first)))
     name = "scratch" if first[0].labelled else f"SPT ({objectives})"
-    parameters = sum(p.numel() for p in predictor.networks[0].parameters()) * len(predictor.networks)
-    name = f"{name}, {name_of(recipes[0].model.mixer)}"
-    return Candidate(name, predictor, answers, outcome.seconds, parameters, outcome.options)
+    return f"{name}, {name_of(recipes[0].model.mixer)}"

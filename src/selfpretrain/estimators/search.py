@@ -26,18 +26,18 @@ from ..objectives.common.heads import Pooling
 from ..objectives.regress import Rescaled
 from ..system.events import format_duration
 from ..system.files import Json
-from ..system.progress import write_line
 from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training import cost
 from ..training.recipe import Recipe, build_network
 from .budgets import MANY
-from .in_memory import FEW, clusters_of, labelled_only
-from .leaderboard import answers, score, sureness
-from .outcome import Outcome
+from .in_memory import FEW, clusters_of, labelled_only, val_groups
+from .leaderboard import answers, line, score, scored, sureness
+from .outcome import Outcome, title
 from .predictor import Output, Predictor
-from .settings import GRACE, USED, EstimatorSettings, least_seconds, stage_seconds, too_short
+from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, too_short
 from .simple import Answers, Options, average_answers, finite
+from .stopping import GRACE, TimeLimit
 from .training import Trainings, steps_of
 
 FOLDS = 5
@@ -72,8 +72,7 @@ class Search:
     estimator: EstimatorSettings
     task: Task
     trainings: Trainings
-    seconds: float  # time limit of the whole fit
-    deadline: float  # when it ends, of time.monotonic
+    limit: TimeLimit  # of the whole fit
     folds: Sequence[Task]
     counted: bool = False  # whether counts of n-grams help to label positions
     trials: list[Json] = field(default_factory=list)
@@ -91,12 +90,11 @@ class Search:
             return untrained(self._first_recipe(), self.trainings, str(error))
         try:
             finished = self._both_rounds(trials)
-        except Interrupted:  # the time limit has passed
+        except Interrupted:
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
             return self._outcome(self._together(finished), self._options(finished), start)
-        limit = format_duration(self.seconds)
-        problem = f"the network was not trained on all folds: the time limit of {limit} was up"
+        problem = f"the network was not trained on all folds: {self.limit.reason}"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
             return untrained(self._first_recipe(), self.trainings, problem)
@@ -108,14 +106,14 @@ class Search:
         first, second = _rounds(len(self.folds))
         for number, trial in enumerate(trials if len(trials) + len(poolings) > 1 else ()):
             least = min((other.fold_seconds for other in trials[:number]), default=0.0)
-            if least * (first + second) <= self._seconds_left():
+            if least * (first + second) <= self.limit.left:
                 self._first_round(trial)
         trials = [trial for trial in trials if trial.done] or trials
         trials += self._with_poolings(trials, poolings)
         finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
             missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)
-            if number == 0 or self._seconds_left() > missing * trial.fold_seconds:
+            if number == 0 or self.limit.left > missing * trial.fold_seconds:
                 self._finetune(trial, range(len(self.folds)), 1.0, "second")
         # With one split, the first round has trained all trials, but with a share of their steps.
         full = (trial for trial in finalists if len(self.folds) > 1 or trial.round == "second")
@@ -150,7 +148,7 @@ class Search:
         first, second = _rounds(len(self.folds))
         members = (self.estimator.n_members - 1) * len(self.folds)
         seconds = min(other.fold_seconds for other in others)
-        if seconds * (first + FINALISTS * second + members) > USED * self._seconds_left():
+        if seconds * (first + FINALISTS * second + members) > USED * self.limit.left:
             return False
         self._first_round(trial)
         return True
@@ -167,8 +165,8 @@ class Search:
             TimeIsUp: if it does not allow that of one trial.
         """
         first = trials[0].recipe
-        with until(self.deadline + GRACE):
-            *before, last = least_seconds(first, self._seconds_left(), self.folds[0])
+        with until(self.limit.at(1.0) + GRACE, self.limit.interrupted):
+            *before, last = least_seconds(first, self.limit.left, self.folds[0])
             step = cost.seconds_per_step(first)
         folds = len(self.folds)
 
@@ -179,9 +177,9 @@ class Search:
             return len(objectives) * sum(before) + (once + twice) * last
 
         for number in range(len(trials), 0, -1):
-            if needed(number) <= self._seconds_left() + (GRACE if number == 1 else 0.0):
+            if needed(number) <= self.limit.left + (GRACE if number == 1 else 0.0):
                 return trials[:number]
-        raise TimeIsUp(too_short(step, needed(1), self.seconds))
+        raise TimeIsUp(too_short(step, needed(1), self.limit.seconds))
 
     def _planned(self) -> list[_Trial]:
         """Return the trials with their recipes, within the time limit; finetuning is shortened first.
@@ -193,7 +191,7 @@ class Search:
         for settings in self.estimator.variants(self.task, self.counted):
             found.append(_Trial(settings, self.estimator.with_variant(settings).recipe(self.task)))
         found = self._possible(found)
-        left = USED * self._seconds_left()
+        left = USED * self.limit.left
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
         one = {
             name: stage_seconds(next(t.recipe for t in found if t.settings["objective"] == name))
@@ -205,12 +203,12 @@ class Search:
             groups.pop()
         found = [trial for trial in found if trial.settings["objective"] in groups]
         pretraining, finetuning = self._planned_seconds(one, groups, rates)
-        longest = PRETRAINING * self.seconds
+        longest = PRETRAINING * self.limit.seconds
         needed = min(pretraining, longest)
         pretraining, share = _divided(left, needed, finetuning)
-        self._say(
+        self.estimator.say(
             f"fit: {len(found)} settings, {len(self.folds)} validation split(s), at most "
-            f"{format_duration(self._seconds_left())}; pretraining takes about {format_duration(pretraining)}"
+            f"{format_duration(self.limit.left)}; pretraining takes about {format_duration(pretraining)}"
         )
         # Where time suffices, the limit is that of the whole fit: equal recipes share their finished stages.
         limit = longest if pretraining == needed else pretraining
@@ -232,7 +230,7 @@ class Search:
         for prefix in recipe.prefixes():
             stage = prefix.last
             if stage.objective.labelled:
-                budget = replace(stage.budget, hours=FINETUNING * self.seconds / groups / 3600)
+                budget = replace(stage.budget, hours=FINETUNING * self.limit.seconds / groups / 3600)
                 budget = replace(budget, **_steps(prefix, share)) if share < 1 else budget
             else:
                 budget = replace(stage.budget, hours=limit / 3600)
@@ -270,16 +268,24 @@ class Search:
         joined = _joined(trial.answers)
         trial.score = score(self._output, joined) if finite(joined) else -math.inf
         trial.round = round_name
+        self.estimator.say(self._progress(trial, share))
         row = {key: value for key, value in trial.settings.items() if value is not None}
         row |= {"round": round_name, "folds": len(trial.answers), "score": trial.score}
         if trial.recipe.last.objective.pools:
             row["pooling"] = trial.recipe.model.pooling
         row |= {"lr": trial.recipe.last.optim.lr, "seconds": round(trial.seconds, 1)}
         self.trials.append(row)
-        self._say(
-            "trial: "
-            + ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items())
-        )
+
+    def _progress(self, trial: _Trial, share: float) -> str:
+        """Return a row of the leaderboard for a trial, on the folds so far."""
+        last = trial.recipe.last
+        pooling = f", {trial.recipe.model.pooling}" if last.objective.pools else ""
+        part = f"{len(trial.answers)} of {len(self.folds)} folds" if len(self.folds) > 1 else ""
+        part = f"{share:.0%} of the steps" if share < 1 else part
+        name = f"{title([trial.recipe])}{pooling}, lr {last.optim.lr:.2g}{part and ': ' + part}"
+        groups = val_groups([self.folds[fold] for fold in sorted(trial.answers)])
+        row = scored(name, self.task.form.target, _joined(trial.answers), groups, len(trial.answers))
+        return line(row | {"seconds": trial.seconds})
 
     def _on_fold(self, recipe: Recipe, fold: int, share: float = 1.0) -> Recipe:
         last = recipe.last
@@ -330,24 +336,30 @@ class Search:
     def _outcome(self, trials: list[_Trial], options: Options | None, start: float) -> Outcome:
         first = [recipe for trial in trials for recipe in trial.done.values()]
         recipes = list(first)
-        with suppress(Interrupted):  # the time limit has passed: the members so far are kept
+        with suppress(Interrupted):  # the members so far are kept
             for member in range(1, self.estimator.n_members):
                 recipes += self.trainings.run([replace(each, seed=each.seed + member) for each in first])
         networks = self._predictor(recipes).networks
         scores = [self.trainings.scores(recipe) for recipe in recipes]
         seconds = time.monotonic() - start
-        return Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
+        found = Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
+        return replace(found, left_out=self.left_out())
+
+    def left_out(self, right: str = "") -> str:
+        """Return how many settings were not trained, see ``TimeLimit.left_out``; "" if none."""
+        settings = self.estimator.variants(self.task, self.counted)
+        missing = len(settings) + len(self.estimator.poolings(self.task)) - len(self.begun)
+        if missing <= 0:
+            return ""
+        objectives = {each["objective"] for each in settings}
+        objectives -= {trial.settings["objective"] for trial in self.begun}
+        *before, last = stage_seconds(self._first_recipe())
+        seconds = len(objectives) * sum(before) + trainings(missing, len(self.folds)) * last
+        return self.limit.left_out(missing, seconds, right)
 
     @property
     def _output(self) -> Output:
         return self.task.form.target.kind
-
-    def _seconds_left(self) -> float:
-        return max(1.0, self.deadline - time.monotonic())
-
-    def _say(self, line: str) -> None:
-        if self.estimator.verbose:
-            write_line(line)
 
 
 def untrained(recipe: Recipe, trainings: Trainings, problem: str) -> Outcome:

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -26,11 +25,13 @@ from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
 from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..system.events import format_duration
+from ..system.progress import write_line
 from ..tasks.base import Task
 from ..training import cost
 from ..training.model import Model
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
+from ..training.train import Stop, never
 from .budgets import data_arms
 from .in_memory import InMemoryTask
 from .training import StoredTrainings, Trainings, steps_of
@@ -45,12 +46,8 @@ OVERHEAD = 1.3
 """Factor for optimizer and validation on top of the forward and backward pass."""
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
-GRACE = 5.0
-"""Seconds by which training may exceed a time limit."""
 CHECKS = 20
 """Number of validations in a stage with early stopping."""
-MINUTES = 10.0
-"""Time limit of a fit on two cores if none is given."""
 
 RATES = (1.0, 1 / 3)
 """Learning rates of finetuning after pretraining to try, as shares of that from scratch."""
@@ -99,8 +96,10 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         patience: early stopping: validations, of 20 in a stage, without improvement; 0: never stop early;
             auto: by the number of labels.
         n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
-        time_limit: in minutes; training is planned to take less, and is stopped at the limit. Where no
+        minutes: that a fit may take; training is planned to take less, and is stopped at the limit. Where no
             network can be trained in it, the best simple method is kept; None: 10.
+        exhaustive: train networks also where a simple method is right on all of 50 or more validation
+            examples; False: that ends the fit.
         signal: how numbers are read; auto: as real values. Strings and bytes are always text.
         longer: how to treat sequences longer than those of training: cut them, or raise an error.
         random_state: a number makes training reproducible; None draws a seed.
@@ -131,7 +130,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     validation_fraction: Annotated[int | float, Field(ge=0, le=0.9)] = 0.15
     patience: Annotated[int, Field(ge=0)] | Auto = "auto"
     n_members: Count = 1
-    time_limit: Number | None = None
+    minutes: Number | None = None
+    exhaustive: bool = False
     signal: Kind = "auto"
     longer: Literal["cut", "refuse"] = "cut"
     device: str = "auto"
@@ -161,6 +161,11 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return whether symbols get a sign at begin and end."""
         return self.signs is not False
 
+    def say(self, line: str) -> None:
+        """Write a line to stderr if ``verbose`` is set."""
+        if self.verbose:
+            write_line(line)
+
     # From a task to recipes.
 
     def _recipes(self, task: Task, seconds: float) -> list[Recipe]:
@@ -188,7 +193,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
         Without a limit of the user's own, what the data ask for is changed only if it takes too long.
         """
-        if self.time_limit is None:
+        if self.minutes is None:
             return recipe if sum(stage_seconds(recipe)) <= USED * seconds else shortened(recipe, seconds)
         free = self.width is None and self.depth is None
         return shortened(_grow(recipe, seconds) if free else recipe, seconds)
@@ -318,14 +323,14 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the seed of this fit: one for all its trials, so that they share their pretraining."""
         return vars(self)["seed_"] if "seed_" in vars(self) else self._draw_seed()
 
-    def _workspace(self, end: float = math.inf) -> Workspace:
-        """Return the workspace of this machine, where work stops at a time of ``time.monotonic``."""
+    def _workspace(self, stop: Stop = never) -> Workspace:
+        """Return the workspace of this machine, where work stops when asked to."""
         workspace = Workspace.of(Path(self.runs or "runs"), self.device, "1")
-        return replace(workspace, quiet=not self.verbose, stop=lambda: time.monotonic() > end)
+        return replace(workspace, quiet=not self.verbose, stop=stop)
 
-    def _trainings(self, end: float = math.inf) -> Trainings:
+    def _trainings(self, stop: Stop = never) -> Trainings:
         kind = Trainings if self.runs is None else StoredTrainings
-        return kind(self._workspace(end), halves=self.batch_size == "auto")
+        return kind(self._workspace(stop), halves=self.batch_size == "auto")
 
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:

@@ -9,7 +9,7 @@ each of them.
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
 from ..tasks.simple.models import BoostedTrees, LinearModel
 from ..tasks.simple.symbols import SymbolFeatures, Windows
+from ..training.train import Stop, never
 from .predictor import Output, Predictor
 
 MAX_EXAMPLES = 20_000
@@ -152,6 +153,7 @@ class SimpleMethods:
         answer: returns the ``Answers`` of a model on labelled examples.
         quality: returns the score of answers and, for equal ones, a second one; larger is better.
         class_weights: (K,) weights of classes in the loss; empty: equal weights.
+        stop: whether to stop; then methods that are not validated are given up.
     """
 
     form: SequenceSpec
@@ -160,36 +162,37 @@ class SimpleMethods:
     answer: Callable[[Any, SequenceDataset], Answers]
     quality: Callable[[Answers], tuple[float, float]]
     class_weights: tuple[float, ...] = ()
+    stop: Stop = never
 
-    def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> list[Candidate]:
-        """Fit every suitable method that the time allows.
+    def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> Iterator[Candidate]:
+        """Fit every suitable method that the time allows, and yield each when it is fitted.
 
         Args:
             labelled: all labelled examples, on which the final models are fitted.
             begin, end: times of ``time.monotonic``: no method is begun after the first, and one that is not
                 validated by the second is given up.
         """
-        found: list[Candidate | None] = []
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
-            for method in candidates_for(self.form, labelled):
-                if time.monotonic() < begin:
-                    found.append(self.candidate(method, labelled, end))
-        return [each for each in found if each is not None]
+        for method in candidates_for(self.form, labelled):
+            if time.monotonic() < begin and not self.stop():
+                found = self.candidate(method, labelled, end)
+                if found is not None:
+                    yield found
 
     def candidate(self, method: Method, labelled: SequenceDataset, end: float = math.inf) -> Candidate | None:
         """Choose a setting of a method on the folds, and fit it with that on all labelled examples.
 
-        It is None if validation has not finished at ``end``.
+        It is None if validation has not finished at ``end``, or when asked to stop.
         """
         start = time.monotonic()
-        try:
-            with until(end):
-                measured, joined = self._validated(method)
-        except TimeIsUp:
-            return None
-        best = max(joined, key=lambda setting: self.quality(joined[setting]))
-        model = self._fit(method, *self._features(method, measured, labelled), best)
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
+            try:
+                with until(end, self.stop):
+                    measured, joined = self._validated(method)
+            except TimeIsUp:
+                return None
+            best = max(joined, key=lambda setting: self.quality(joined[setting]))
+            model = self._fit(method, *self._features(method, measured, labelled), best)
         return Candidate(
             model.name,
             model,
@@ -245,9 +248,7 @@ def counts_help(methods: SimpleMethods, labelled: SequenceDataset, end: float = 
     some = labelled.take(torch.arange(min(ASKED, len(labelled))))
     halves = [some.take(torch.arange(first, len(some), 2)) for first in (0, 1)]
     asked = replace(methods, folds=[(halves[0], halves[1]), (halves[1], halves[0])])
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = [asked.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
+    found = [asked.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
     scores = [methods.quality(each.answers)[0] for each in found if each]
     if len(scores) < len(found):
         return False

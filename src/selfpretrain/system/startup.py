@@ -68,6 +68,25 @@ def catch_signals() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
+def catch_interrupt(said: str) -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether a signal asked to stop; a second one raises KeyboardInterrupt.
+
+    Args:
+        said: line that the first one writes to stderr.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        os.write(2, f"{said}\n".encode())
+
+    with _handled(handle):
+        yield lambda: bool(received)
+
+
+@contextmanager
 def raise_on_signal() -> Iterator[None]:
     """Let a signal raise KeyboardInterrupt in this block, also inside a block of ``catch_signals``."""
 

@@ -1,0 +1,148 @@
+"""A fit may end before its time: where validation can show no gain, and at Ctrl-C, with the best so far."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from selfpretrain import SequenceClassifier, SequencePretrainer
+from selfpretrain.errors import SpecError
+from selfpretrain.estimators import stopping, training
+from selfpretrain.estimators.search import Search
+from selfpretrain.estimators.simple import SimpleMethods
+from selfpretrain.estimators.training import Trainings
+from selfpretrain.runner import stage
+from selfpretrain.training.train import train
+
+SMALL = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 1, "objective": "masked", "device": "cpu"}
+RANDOM = np.random.default_rng(0)
+TEXTS = ["".join(RANDOM.choice(list("abcd"), 6)) + "xy"[i % 2] for i in range(60)]
+CLASSES = ["left", "right"] * 30
+
+
+def interrupt():
+    """Send what Ctrl-C sends."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    monkeypatch.setattr(Trainings, "run", lambda *_: pytest.fail("a network is trained"))
+
+
+def test_where_a_simple_method_is_right_on_all_of_validation_no_network_is_trained(
+    no_training, capsys, tmp_path
+):
+    model = SequenceClassifier(**SMALL, verbose=True).fit(TEXTS, CLASSES)
+    assert not model.trained_ and model.trials_ == [] and not model.interrupted_
+    assert model.score(TEXTS, CLASSES) == 1
+    said = "not trained: 5 settings of the network, about .*; .* is right on all 60 examples of validation"
+    assert re.match(f"{said}, so no network can score higher; exhaustive=True .* trains", model.left_out_)
+    lines = capsys.readouterr().err.splitlines()
+    assert model.left_out_ == lines[-1]
+    growing = lines[: next(i for i, line in enumerate(lines) if "is kept" in line)]
+    simple = [row["name"] for row in model.leaderboard_ if "average" not in row["name"]]
+    assert sum(line.endswith(name) for line in growing for name in simple) == len(simple)
+    with pytest.raises(SpecError, match="exhaustive=True"):
+        SequenceClassifier.load(model.save(tmp_path / "model")).transform(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "groups"),
+    [
+        ({"exhaustive": True}, 60, None),
+        ({"model": "network"}, 60, None),
+        ({}, 40, None),  # few of all that are new
+        ({}, 60, np.arange(60) // 4),  # fifteen patients say little of others
+    ],
+)
+def test_networks_are_trained_if_that_is_asked_for_or_validation_is_small(
+    monkeypatch, settings, rows, groups
+):
+    monkeypatch.setattr(Search, "best", lambda search: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        SequenceClassifier(**SMALL | settings).fit(TEXTS[:rows], CLASSES[:rows], groups=groups)
+
+
+def test_an_error_or_copies_alone_do_not_end_a_fit():
+    model = SequenceClassifier(**SMALL, exhaustive=True)
+    for X, y, ends in (
+        (TEXTS, CLASSES, True),
+        (TEXTS[:6] * 10, CLASSES[:6] * 10, False),
+        (TEXTS, [*CLASSES[:59], "left"], False),
+    ):
+        task = model._as_task(X, y)
+        folds = model._folds(task)
+        simple = model._simple_candidates(task, folds, stopping.TimeLimit.of(10))
+        assert bool(stopping.all_right(simple, folds)) is ends
+
+
+def test_ctrl_c_while_simple_methods_are_fitted_keeps_those_that_are(monkeypatch, no_training):
+    candidate = SimpleMethods.candidate
+
+    def interrupted(self, *arguments):
+        found = candidate(self, *arguments)
+        interrupt()
+        return found
+
+    monkeypatch.setattr(SimpleMethods, "candidate", interrupted)
+    with pytest.warns(UserWarning, match="not trained: it was interrupted"):
+        model = SequenceClassifier(**SMALL).fit(TEXTS, CLASSES)
+    assert model.interrupted_ and len(model.leaderboard_) == len(model.simple_) == 1
+    assert len(model.predict(TEXTS)) == 60
+
+
+def interrupted_in_training(monkeypatch, stored=False):
+    def interrupted(*arguments, **settings):
+        interrupt()
+        return train(*arguments, **settings)
+
+    monkeypatch.setattr(stage if stored else training, "train", interrupted)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_ctrl_c_in_training_keeps_the_best_so_far(monkeypatch, tmp_path, capfd, stored):
+    """Pretraining would take days."""
+    long = SMALL | {"pretrain_epochs": 1e6, "exhaustive": True, "runs": tmp_path if stored else None}
+    interrupted_in_training(monkeypatch, stored)
+    with pytest.warns(UserWarning, match="not trained on all folds: it was interrupted"):
+        model = SequenceClassifier(**long).fit(TEXTS, CLASSES)
+    assert model.interrupted_ and not model.trained_ and model.simple_
+    assert model.score(TEXTS, CLASSES) > 0.9
+    assert "stopping: the best so far is kept" in capfd.readouterr().err
+
+
+def test_ctrl_c_before_anything_is_fitted_or_twice_stops_at_once(monkeypatch):
+    interrupted_in_training(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        SequencePretrainer(width=8, depth=1, pretrain_epochs=1e6, device="cpu").fit(TEXTS)
+    monkeypatch.setattr(Search, "best", lambda search: [interrupt(), interrupt(), pytest.fail("goes on")])
+    with pytest.raises(KeyboardInterrupt):
+        SequenceClassifier(**SMALL, exhaustive=True).fit(TEXTS, CLASSES)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
+    rows = "\n".join(f"{text},{label}" for text, label in zip(TEXTS, CLASSES, strict=True))
+    (tmp_path / "train.csv").write_text(f"text,side\n{rows}\n")
+    more = ["--label", "side", "--exhaustive", "--pretrain-epochs", "1e6", "--set", "width=8", "-o", "model"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "selfpretrain", "fit", "train.csv", *more, "--minutes", "30"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith("fit: "):  # networks are planned
+            process.send_signal(signal.SIGINT)
+            break
+    out, rest = process.communicate(timeout=300)
+    lines = ["".join(said), *rest.splitlines()]
+    assert process.returncode == 130, lines
+    assert lines[-1].startswith("stopped, and the best so far is saved; to go on: selfpretrain fit train.csv")
+    assert "kept: " in out
+    assert len(SequenceClassifier.load(tmp_path / "model").predict(TEXTS)) == 60
