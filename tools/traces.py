@@ -36,7 +36,7 @@ def main() -> None:
         for stage in stages:
             try:
                 takes_page.take(stage)
-            except (RuntimeError, NotImplementedError, TypeError) as error:
+            except Untraceable as error:
                 print(f"not traced: {stage.recipe.title}: {error}", flush=True)
         write(titles)
 

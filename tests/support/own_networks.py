@@ -126,6 +126,25 @@ class Tied(nn.Module):
         return self.second(self.first(x).tanh())
 
 
+class NeedsNumbers(nn.Linear):
+    """A layer that fails without numbers, as no error of PyTorch would."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        if x.is_meta:
+            raise ValueError("only numbers can be sorted\nand more")
+        return super().forward(x)
+
+
+def starts_from_numbers(width):
+    """A layer that cannot be built without numbers, and runs without them."""
+    if torch.get_default_device().type == "meta":
+        raise AttributeError("no numbers")
+    return nn.Linear(width, width)
+
+
 def double(width):
     return nn.Linear(width, width).double()
 

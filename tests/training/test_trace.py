@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import own_networks
 import paper_data
 import toys
 from selfpretrain.data.dataset import generator
+from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.mixers.exprnn import ExpRNN
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.slstm import SLSTM
@@ -22,7 +25,7 @@ from selfpretrain.tasks.base import DatasetStub
 from selfpretrain.training import flops, shortcuts, trace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.training.trace import StepTrace, trace_step
+from selfpretrain.training.trace import StepTrace, Untraceable, trace_step
 
 TASK = toys.Majority(length=64, shortest=64)
 SHORT = {"wavegan": {"stages": 2}}
@@ -35,7 +38,6 @@ CELLS = Path(__file__).with_name("paper_peaks.tsv")
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     monkeypatch.setattr(trace, "TRACES", {})
-    monkeypatch.setattr(trace, "_shipped", dict)
 
 
 def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
@@ -64,6 +66,31 @@ def test_the_peak_holds_weights_optimizer_and_activations(objective):
     assert found.by_source["weights"] >= weights and found.by_source["optimizer"] <= 2 * weights
     assert found.peak_bytes == sum(found.by_source.values()) > 4 * weights
     assert trace_step(made, training=False).peak_bytes < found.peak_bytes
+
+
+def test_a_network_that_is_built_from_numbers_is_traced_without():
+    made = recipe(mixer_of("own_networks:starts_from_numbers")())
+    assert trace_step(made).kernels > 0
+
+
+@pytest.mark.parametrize("error", [ValueError, AttributeError, IndexError, SpecError, RuntimeError])
+def test_whatever_a_network_raises_without_numbers_is_said_in_one_line(error, monkeypatch):
+    def fail(*_):
+        raise error("no numbers\nhere")
+
+    monkeypatch.setattr(own_networks.NeedsNumbers, "forward", fail)
+    with pytest.raises(Untraceable, match=f"^{error.__name__}: no numbers$"):
+        trace_step(recipe(mixer_of("own_networks:NeedsNumbers")()))
+
+
+def test_traces_that_ship_are_for_forecasts_and_a_step_is_traced_as_the_code_is(monkeypatch):
+    made = recipe(Attention())
+    now = trace_step(made)
+    old = replace(now, kernels=0)
+    monkeypatch.setattr(trace, "_shipped", lambda: {trace.trace_key(made, 64, False, True): old})
+    monkeypatch.setattr(trace, "TRACES", {})
+    assert trace.known_trace(made, 64, False) == old and trace_step(made) == now
+    assert trace.known_trace(made, 32, False) == trace_step(made, 32)
 
 
 def test_what_saves_memory_takes_less():

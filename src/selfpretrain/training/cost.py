@@ -31,6 +31,7 @@ from ..tasks.base import Task
 from .flops import count_flops, count_step
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
+from .trace import longest_batch, shipped_trace
 from .transfer import freeze
 
 TOLERANCE = 0.005
@@ -108,7 +109,7 @@ class Planner:
         alone = _one_step(recipe)
         key = _key(alone)
         if key not in self._steps:
-            self._steps[key] = COUNTED._steps.get(key) or self._count_step(alone)
+            self._steps[key] = COUNTED._steps.get(key) or self._count_step(alone, recipe)
         step = self._steps[key]
         return replace(step, steps=recipe.last.budget.in_steps(step.per_epoch, step.flops_per_step))
 
@@ -125,14 +126,14 @@ class Planner:
             ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
         )
 
-    def _count_step(self, recipe: Recipe) -> Cost:
-        """Return the cost of one step of a recipe's last stage."""
+    def _count_step(self, recipe: Recipe, asked: Recipe) -> Cost:
+        """Return the cost of one step of a recipe's last stage, which was asked about with its budget."""
         data = training_data(recipe)
         order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
         with as_stage_failure(recipe):
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False
-                parameters = _parameters(recipe)
+                parameters = _parameters(asked, data)
                 positions = order.size * data.views * float(order.padded_lengths().double().mean())
                 per_step = 6.0 * positions * parameters
             else:
@@ -395,11 +396,14 @@ def _network(recipe: Recipe) -> nn.Module:
     return network
 
 
-def _parameters(recipe: Recipe) -> int:
-    """Return the number of parameters, without memory for them; those below the head are counted once.
+def _parameters(recipe: Recipe, data: SequenceDataset) -> int:
+    """Return the number of parameters: that of a trace which ships, else counted without memory for them.
 
-    Blocks after the second are as large as the second.
+    Those below the head are counted once. Blocks after the second are as large as the second.
     """
+    on_gpu = replace(recipe, stages=(replace(recipe.last, precision="bf16"),))
+    if trace := shipped_trace(on_gpu, *longest_batch(recipe, data)):
+        return trace.parameters
     task, stage = recipe.task_of(recipe.last), recipe.last
     model = replace(recipe.model, dropout=0.0)
     key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))

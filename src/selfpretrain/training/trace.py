@@ -21,7 +21,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import to_dict
-from ..data.dataset import generator
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import Tokens
+from ..errors import first_line
 from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
 from ..tasks.base import DatasetStub
@@ -49,7 +51,11 @@ CLIP_KERNELS = 8
 """Kernels of clipping beside those that pass over the gradients."""
 OURS = "/selfpretrain/"
 SHIPPED_TRACES = Path(__file__).with_name("shipped_traces.tsv")
-"""Traces of the papers' stages; those of other packages or versions are traced when they are needed."""
+"""Traces of the papers' stages, for forecasts: made by tools/traces.py, and not again with every edit."""
+
+
+class Untraceable(Exception):
+    """A network fails on the device ``meta``, as it needs numbers; the message says why in one line."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class StepTrace:
     kernels: int
     bytes_moved: float  # read and written by kernels
     peak_bytes: int  # weights, gradients, optimizer, best weights so far and activations at their peak
+    parameters: int  # of the network
     by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
     @classmethod
@@ -75,6 +82,7 @@ class StepTrace:
             round(on(first.kernels, second.kernels)),
             on(first.bytes_moved, second.bytes_moved),
             round(on(first.peak_bytes, second.peak_bytes)),
+            first.parameters,
             {s: round(on(first.by_source.get(s, 0), second.by_source.get(s, 0))) for s in sources},
         )
 
@@ -88,12 +96,42 @@ def trace_step(
         length: padded length of the batch; None: the maximum of the task.
         padded: whether some sequences are shorter, so that there is a padding mask.
         training: trace forward and backward passes and the optimizer; else one batch of an evaluation.
+
+    Raises:
+        Untraceable: if the network cannot be built or run without numbers, whatever it raises.
     """
     length = length or recipe.task_of(recipe.last).form.length
     key = trace_key(recipe, length, padded, training)
     if key not in TRACES:
-        TRACES[key] = _shipped().get(key) or _trace_now(recipe, length, padded, training)
+        try:
+            TRACES[key] = _trace_now(recipe, length, padded, training)
+        except Exception as error:
+            raise Untraceable(first_line(error)) from error
     return TRACES[key]
+
+
+def known_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace:
+    """Return the trace of a training step that the package ships, for forecasts; else trace the step.
+
+    Raises:
+        Untraceable: see ``trace_step``.
+    """
+    return shipped_trace(recipe, length, padded) or trace_step(recipe, length, padded)
+
+
+def shipped_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace | None:
+    """Return the trace of a training step that the package ships; None if it ships none."""
+    return _shipped().get(trace_key(recipe, length, padded, True))
+
+
+def longest_batch(recipe: Recipe, data: SequenceDataset) -> tuple[int, bool]:
+    """Return the padded length of the longest batch of a stage's data, and whether sequences are padded.
+
+    Stubs have one length, but sequences of symbols seldom do.
+    """
+    task = recipe.task_of(recipe.last)
+    differ = bool(data.lengths.min() != data.lengths.max())
+    return int(data.longest.max()), differ or (task.stub is not None and isinstance(task.form.signal, Tokens))
 
 
 TRACES: dict[str, StepTrace] = {}
@@ -114,11 +152,11 @@ def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
 
 @cache
 def _shipped() -> dict[str, StepTrace]:
-    """Return the traces of the papers' stages, made by tools/traces.py, for plans in seconds."""
+    """Return the traces of the papers' stages by their keys."""
     _, *lines = SHIPPED_TRACES.read_text(encoding="utf-8").splitlines()
     found = {}
-    for key, flops, kernels, moved, peak, *_ in (line.split("\t") for line in lines):
-        found[key] = StepTrace(float(flops), int(kernels), float(moved), int(peak), {})
+    for key, flops, kernels, moved, peak, parameters, *_ in (line.split("\t") for line in lines):
+        found[key] = StepTrace(float(flops), int(kernels), float(moved), int(peak), int(parameters), {})
     return found
 
 
@@ -185,6 +223,7 @@ def _trace(
     trained = [p for p in network.parameters() if p.requires_grad]
     size = sum(p.numel() * p.element_size() for p in trained)
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
+    parameters = sum(p.numel() for p in network.parameters())
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
     with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
@@ -196,7 +235,7 @@ def _trace(
     network.zero_grad(set_to_none=True)
     if training:
         tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
-    return tracer.found(kernels.of_cudnn)
+    return tracer.found(kernels.of_cudnn, parameters)
 
 
 def _targets(recipe: Recipe, length: int, padded: bool) -> ObjectiveBatch:
@@ -299,7 +338,7 @@ class _Tracer(TorchDispatchMode):
         self.kernels += passes + (2 * passes + CLIP_KERNELS) * clips
         self.moved += size * (PASSES["adam"] + PASSES["clip"] * clips)
 
-    def found(self, more_kernels: int) -> StepTrace:
+    def found(self, more_kernels: int, parameters: int) -> StepTrace:
         """Return everything that was counted."""
         total = peak = at = 0
         for i, (_, size) in enumerate(self.events):
@@ -310,7 +349,7 @@ class _Tracer(TorchDispatchMode):
         for source, size in self.events[: at + 1]:
             sources[source] += size
         largest = {source: size for source, size in sources.most_common() if size > 0}
-        return StepTrace(self.flops, self.kernels + more_kernels, self.moved, peak, largest)
+        return StepTrace(self.flops, self.kernels + more_kernels, self.moved, peak, parameters, largest)
 
     def _note(self, x: Tensor, source: str = "") -> None:
         storage = x.untyped_storage()
