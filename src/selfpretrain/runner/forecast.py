@@ -128,7 +128,7 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
         fits, gigabytes, trace = _traced(replace(recipe, stages=(*recipe.stages[:-1], stage)), card)
     except Untraceable:
         fits, gigabytes = "not forecast", None
-        trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, planned.parameters, {})
+        trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False, {})
     step, budget = card.seconds(trace), stage.budget
     evaluated = stage.evals * len(validation_data(recipe)) / stage.batch
     seconds = budget.seconds or step * ((planned.steps or 0) + EVALUATED * evaluated)

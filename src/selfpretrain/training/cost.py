@@ -29,9 +29,10 @@ from ..registry import name_of
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
+from .model import Model
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
-from .trace import longest_batch, shipped_trace
+from .trace import shipped_sizes
 from .transfer import freeze
 
 TOLERANCE = 0.005
@@ -109,7 +110,7 @@ class Planner:
         alone = _one_step(recipe)
         key = _key(alone)
         if key not in self._steps:
-            self._steps[key] = COUNTED._steps.get(key) or self._count_step(alone, recipe)
+            self._steps[key] = COUNTED._steps.get(key) or self._count_step(alone)
         step = self._steps[key]
         return replace(step, steps=recipe.last.budget.in_steps(step.per_epoch, step.flops_per_step))
 
@@ -126,14 +127,14 @@ class Planner:
             ", at 6 per parameter and position; data that are not prepared are taken to be as in the papers"
         )
 
-    def _count_step(self, recipe: Recipe, asked: Recipe) -> Cost:
-        """Return the cost of one step of a recipe's last stage, which was asked about with its budget."""
+    def _count_step(self, recipe: Recipe) -> Cost:
+        """Return the cost of one step of a recipe's last stage."""
         data = training_data(recipe)
         order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
         with as_stage_failure(recipe):
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False
-                parameters = _parameters(asked, data)
+                parameters = _parameters(recipe)
                 positions = order.size * data.views * float(order.padded_lengths().double().mean())
                 per_step = 6.0 * positions * parameters
             else:
@@ -396,27 +397,33 @@ def _network(recipe: Recipe) -> nn.Module:
     return network
 
 
-def _parameters(recipe: Recipe, data: SequenceDataset) -> int:
-    """Return the number of parameters: that of a trace which ships, else counted without memory for them.
-
-    Those below the head are counted once. Blocks after the second are as large as the second.
-    """
-    on_gpu = replace(recipe, stages=(replace(recipe.last, precision="bf16"),))
-    if trace := shipped_trace(on_gpu, *longest_batch(recipe, data)):
-        return trace.parameters
-    task, stage = recipe.task_of(recipe.last), recipe.last
-    model = replace(recipe.model, dropout=0.0)
-    key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))
-    head = stage.objective.head(task.form, model.width, model.pooling)
-    if key not in _bodies:
-        network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, model.depth))))
-        sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
-        further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
-        _bodies[key] = sum(sizes.values()) + max(0, model.depth - 2) * further
-    return _bodies[key] + sum(p.numel() for p in head.parameters())
+def _parameters(recipe: Recipe) -> int:
+    """Return the number of parameters, without memory for them; those below the head are counted once."""
+    stage = recipe.last
+    key = network_key(recipe)
+    if key not in _sizes:
+        _sizes[key] = shipped_sizes().get(key) or size_below_head(recipe)
+    head = stage.objective.head(recipe.task_of(stage).form, recipe.model.width, recipe.model.pooling)
+    return _sizes[key] + sum(p.numel() for p in head.parameters())
 
 
-_bodies: dict[str, int] = {}
+_sizes: dict[str, int] = {}
+
+
+def network_key(recipe: Recipe) -> str:
+    """Return a hash of what the number of parameters below the head depends on."""
+    model = replace(recipe.model, dropout=0.0, pooling=Model.pooling)
+    content = json.dumps([to_dict(model), repr(recipe.task_of(recipe.last).form)])
+    return hashlib.sha256(content.encode()).hexdigest()[:10]
+
+
+def size_below_head(recipe: Recipe) -> int:
+    """Return the number of parameters below the head; blocks after the second are as large as the second."""
+    depth = recipe.model.depth
+    network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, depth))))
+    sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
+    further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
+    return sum(sizes.values()) + max(0, depth - 2) * further
 
 
 def _passes(recipe: Recipe) -> str:

@@ -3,15 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-
 from ..config import to_dict
 from ..errors import DoesNotFit
 from ..registry import ships
-from .model import BatchNorm
 from .recipe import Recipe, Stage, foreign_modules
-from .trace import StepTrace, network_on_meta, trace_step
+from .trace import StepTrace, trace_step
 
 GB = 1 << 30
 """Bytes of a gigabyte of a GPU's memory."""
@@ -86,7 +82,7 @@ def fit_stage(
     length = length or recipe.task_of(recipe.last).form.length
     stage = replace(recipe.last, batch=max(1, recipe.last.batch // processes))
     tried: list[Fit] = []
-    for again, parts in _ways(recipe, stage):
+    for again, parts in _ways(recipe, stage, length, padded, trace):
         fit = Fit(again, parts, _gigabytes(recipe, stage, again, parts, length, padded, trace))
         if fit.gigabytes <= gigabytes:
             return fit
@@ -102,7 +98,9 @@ def fit_stage(
     )
 
 
-def _ways(recipe: Recipe, stage: Stage) -> Iterator[tuple[bool, int]]:
+def _ways(
+    recipe: Recipe, stage: Stage, length: int, padded: bool, trace: Trace
+) -> Iterator[tuple[bool, int]]:
     """Yield whether to recompute activations, and the number of micro-batches, what is fastest first."""
     parts = stage.grad_accumulation
     yield stage.activation_checkpointing, parts
@@ -110,7 +108,8 @@ def _ways(recipe: Recipe, stage: Stage) -> Iterator[tuple[bool, int]]:
         return
     if not stage.activation_checkpointing:
         yield True, parts
-    if splits_without_change(network_on_meta(recipe)):
+    as_given = _as_run(recipe, stage, stage.activation_checkpointing, parts)
+    if trace(as_given, length, padded).independent:
         while parts <= MOST_PARTS and stage.batch % (2 * parts) == 0:
             parts *= 2
             yield True, parts
@@ -122,24 +121,21 @@ def is_shipped(recipe: Recipe) -> bool:
     return ships("mixers", recipe.model.mixer) and not foreign_modules(code)
 
 
-def splits_without_change(network: nn.Module) -> bool:
-    """Return whether every example is computed alone: no normalisation over the batch, and no dropout."""
-    return not any(
-        isinstance(each, BatchNorm | _BatchNorm) or (isinstance(each, nn.Dropout) and each.p > 0)
-        for each in network.modules()
-    )
-
-
 def _gigabytes(
     recipe: Recipe, stage: Stage, again: bool, parts: int, length: int, padded: bool, trace: Trace
 ) -> float:
-    """Return what a step takes, traced with at most two micro-batches: further ones take no more."""
+    """Return the gigabytes that a step takes."""
+    return reserved(trace(_as_run(recipe, stage, again, parts), length, padded).peak_bytes)
+
+
+def _as_run(recipe: Recipe, stage: Stage, again: bool, parts: int) -> Recipe:
+    """Return a recipe to trace with at most two micro-batches: further ones take no more."""
     some = min(parts, 2)
     batch = stage.batch // parts * some
     traced = replace(stage, batch=batch, grad_accumulation=some, activation_checkpointing=again)
-    return reserved(trace(replace(recipe, stages=(traced,)), length, padded).peak_bytes)
+    return replace(recipe, stages=(traced,))
 
 
-def reserved(peak_bytes: float) -> float:
+def reserved(peak_bytes: int) -> float:
     """Return the gigabytes that a step with this peak of tensors takes on a GPU."""
     return FRAGMENTED * peak_bytes / GB + CONTEXT

@@ -5,6 +5,7 @@ no time that grows with the length of sequences. Not counted are fragmentation a
 cuDNN; state matrices that are in float64 on CUDA count as float32.
 """
 
+import csv
 import hashlib
 import json
 import sys
@@ -66,7 +67,7 @@ class StepTrace:
     kernels: int
     bytes_moved: float  # read and written by kernels
     peak_bytes: int  # weights, gradients, optimizer, best weights so far and activations at their peak
-    parameters: int  # of the network
+    independent: bool  # whether no example depends on others or on random numbers, as far as is seen
     by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
     @classmethod
@@ -82,7 +83,7 @@ class StepTrace:
             round(on(first.kernels, second.kernels)),
             on(first.bytes_moved, second.bytes_moved),
             round(on(first.peak_bytes, second.peak_bytes)),
-            first.parameters,
+            first.independent,
             {s: round(on(first.by_source.get(s, 0), second.by_source.get(s, 0))) for s in sources},
         )
 
@@ -153,11 +154,29 @@ def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
 @cache
 def _shipped() -> dict[str, StepTrace]:
     """Return the traces of the papers' stages by their keys."""
-    _, *lines = SHIPPED_TRACES.read_text(encoding="utf-8").splitlines()
-    found = {}
-    for key, flops, kernels, moved, peak, parameters, *_ in (line.split("\t") for line in lines):
-        found[key] = StepTrace(float(flops), int(kernels), float(moved), int(peak), int(parameters), {})
-    return found
+    return {
+        row["key"]: StepTrace(
+            float(row["flops"]),
+            int(row["kernels"]),
+            float(row["bytes_moved"]),
+            int(row["peak_bytes"]),
+            row["independent"] == "yes",
+            {},
+        )
+        for row in shipped_rows()
+    }
+
+
+@cache
+def shipped_sizes() -> dict[str, int]:
+    """Return the parameters below the head of the networks of these stages, see ``cost.network_key``."""
+    return {row["network"]: int(row["parameters"]) for row in shipped_rows()}
+
+
+def shipped_rows() -> list[dict[str, str]]:
+    """Return the lines of the file that ships."""
+    with SHIPPED_TRACES.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
@@ -223,7 +242,7 @@ def _trace(
     trained = [p for p in network.parameters() if p.requires_grad]
     size = sum(p.numel() * p.element_size() for p in trained)
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
-    parameters = sum(p.numel() for p in network.parameters())
+    tracer.independent = recipe.model.norm != "batch"
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
     with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
@@ -235,7 +254,7 @@ def _trace(
     network.zero_grad(set_to_none=True)
     if training:
         tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
-    return tracer.found(kernels.of_cudnn, parameters)
+    return tracer.found(kernels.of_cudnn)
 
 
 def _targets(recipe: Recipe, length: int, padded: bool) -> ObjectiveBatch:
@@ -298,6 +317,7 @@ class _Tracer(TorchDispatchMode):
         self.flops = 0.0
         self.kernels = 0
         self.moved = 0.0
+        self.independent = True  # whether no operation was of those of ``_is_shared``
         self.operations = 0
         self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
         self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
@@ -313,6 +333,7 @@ class _Tracer(TorchDispatchMode):
         self.operations += 1
         if self.most and self.operations > self.most:
             raise _TooMany
+        self.independent = self.independent and not _is_shared(func, args)
         made = [x for x in _tensors(out) if x.is_meta]
         if not made:
             return out
@@ -338,7 +359,7 @@ class _Tracer(TorchDispatchMode):
         self.kernels += passes + (2 * passes + CLIP_KERNELS) * clips
         self.moved += size * (PASSES["adam"] + PASSES["clip"] * clips)
 
-    def found(self, more_kernels: int, parameters: int) -> StepTrace:
+    def found(self, more_kernels: int) -> StepTrace:
         """Return everything that was counted."""
         total = peak = at = 0
         for i, (_, size) in enumerate(self.events):
@@ -349,7 +370,8 @@ class _Tracer(TorchDispatchMode):
         for source, size in self.events[: at + 1]:
             sources[source] += size
         largest = {source: size for source, size in sources.most_common() if size > 0}
-        return StepTrace(self.flops, self.kernels + more_kernels, self.moved, peak, parameters, largest)
+        kernels = self.kernels + more_kernels
+        return StepTrace(self.flops, kernels, self.moved, peak, self.independent, largest)
 
     def _note(self, x: Tensor, source: str = "") -> None:
         storage = x.untyped_storage()
@@ -391,6 +413,14 @@ def _is_free(func: Any) -> bool:
     results = func._schema.returns
     views = any(each.alias_info is not None and not each.alias_info.is_write for each in results)
     return views or name.startswith(EMPTY) or name.startswith("new_empty")
+
+
+def _is_shared(func: Any, args: Any) -> bool:
+    """Return whether an operation draws random numbers, or normalises over the batch."""
+    rates = [i for i, each in enumerate(func._schema.arguments) if each.name == "dropout_p"]
+    if rates:  # attention, whose arguments end before those that are as usual
+        return len(args) > rates[0] and bool(args[rates[0]])
+    return torch.Tag.nondeterministic_seeded in func.tags or "batch_norm" in func.overloadpacket.__name__
 
 
 def _line() -> str:
