@@ -83,6 +83,11 @@ def test_what_cannot_be_traced_is_estimated_by_its_flops():
     assert found.seconds >= planned.flops / (SHARE * GPUS["a100"].half)
 
 
+def test_a_price_that_nobody_has_looked_up_is_not_told():
+    assert find_gpu("t4").bill(1200.4) == "1,200 hours" and find_gpu("t4").price(1.0) is None
+    assert find_gpu("a100").bill(1000.0) == "1,000 hours and 1,390 dollars"
+
+
 def test_gpus_without_units_for_bf16_compute_in_single_precision():
     assert find_gpu("V100").precision == "fp32" and find_gpu("RTX 3090") is GPUS["3090"]
     assert find_gpu("h200") is GPUS["h100"]

@@ -107,12 +107,16 @@ def _forecast_there(
         flops += found.flops * len(group)
         unfit += len(group) * (found.fits == "no")
         limit = "at most " if found.limited else ""
-        memory = "—" if found.gigabytes is None else f"{found.gigabytes:.1f}"
-        costs = (memory, found.fits, limit + _number(each), _number(each * card.dollars))
+        costs = (
+            _number(found.gigabytes, ".1f"),
+            found.fits,
+            limit + _number(each),
+            _number(card.price(each)),
+        )
         rows.append([*_row(group, planner, found.flops), *costs])
     whole = sum(hours.values())
     total = (
-        f"{asked}: {flops:.3g} FLOPs, on one {gpu} {whole:,.0f} hours and {whole * card.dollars:,.0f} dollars"
+        f"{asked}: {flops:.3g} FLOPs, on one {gpu} {card.bill(whole)}"
         + (f"; {unfit} do not fit into its {card.gigabytes:g} GB" if unfit else "")
         + f" ({GPU_NOTE})"
     )
@@ -155,9 +159,11 @@ def _traced(recipe: Recipe, card: Gpu) -> tuple[str, float, StepTrace]:
     return fits, gigabytes, known_trace(replace(recipe, stages=(*recipe.stages[:-1], run)), usual, padded)
 
 
-def _number(value: float) -> str:
-    """Return a number with two digits, or all digits before the point."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+def _number(value: float | None, digits: str = "") -> str:
+    """Return a number with two digits, or all digits before the point; "—" if it is not known."""
+    if value is None:
+        return "—"
+    return f"{value:{digits or (',.0f' if value >= 10 else '.2g')}}"
 
 
 def _group_by_cost(stages: Iterable[PlannedStage]) -> list[list[PlannedStage]]:
