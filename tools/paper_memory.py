@@ -3,7 +3,7 @@
     python tools/paper_memory.py             write every line
     python tools/paper_memory.py amos        write lines of which the first three columns contain a word
 
-Nothing is trained, and no data are prepared. Traces that ship are taken as they are (``tools/traces.py --again``
+Nothing is trained, and no data are prepared. Traces that ship are taken as they are (tools/traces.py --again
 makes them anew), others are traced in seconds to a minute. The column ``before`` is kept:
 it was counted on fake CUDA tensors on 2026-11-25, with the same additions, before convolutions went by
 blocks, causal attention without masks of every sequence, Mega by groups of chunks, and batch normalisation by

@@ -11,6 +11,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.common.hf_model import HfModel
 from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.mixers.mega import Mega
+from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training import memory
 from selfpretrain.training.memory import fit_stage, saved_memory
@@ -103,6 +104,11 @@ def test_code_of_others_is_run_as_it_is_or_refused(takes, made):
         fit_stage(made, 99.0)
     chosen = replace(made.last, activation_checkpointing=True)
     assert fit_stage(replace(made, stages=(chosen,)), 50.0).applied_to(chosen) == chosen
+
+
+def test_an_augmentation_of_others_changes_data_alone(takes):
+    made = recipe(stage=replace(STAGE, objective=Augmented(Masked(), toys.Reversal())))
+    assert fit_stage(made, 50.0).activation_checkpointing
 
 
 def test_a_network_that_cannot_be_traced_has_no_fit():
