@@ -1,9 +1,10 @@
-"""Memory of the papers' stages on GPUs: trace those of docs/paper-memory.tsv again, and say what fits.
+"""Memory of the papers' stages on GPUs: say what those of docs/paper-memory.tsv take, and how they fit.
 
-    python tools/paper_memory.py             trace every line and write the file
-    python tools/paper_memory.py amos        trace lines of which the first three columns contain a word
+    python tools/paper_memory.py             write every line
+    python tools/paper_memory.py amos        write lines of which the first three columns contain a word
 
-Nothing is trained, and no data are prepared. A line takes seconds to a minute. The column ``before`` is kept:
+Nothing is trained, and no data are prepared. Traces that ship are taken as they are (tools/traces.py --again
+makes them anew), others are traced in seconds to a minute. The column ``before`` is kept:
 it was counted on fake CUDA tensors on 2026-11-25, with the same additions, before convolutions went by
 blocks, causal attention without masks of every sequence, Mega by groups of chunks, and batch normalisation by
 PyTorch's kernel.
@@ -22,6 +23,7 @@ from selfpretrain.studies.base import Study
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.memory import fit_stage, saved_memory
 from selfpretrain.training.recipe import Recipe
+from selfpretrain.training.trace import known_trace
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "paper-memory.tsv"
 CARDS = (80, 40, 24)
@@ -70,11 +72,11 @@ def traced(line: Line) -> Line:
     """Return a line with what its stage takes now."""
     recipe = recipe_of(line)
     padded = line.task in VARIABLE
-    now = fit_stage(recipe, 1e9, padded=padded).gigabytes
+    now = fit_stage(recipe, 1e9, padded=padded, trace=known_trace).gigabytes
     found = {}
     for card in CARDS:
         try:
-            fit = fit_stage(recipe, card, padded=padded)
+            fit = fit_stage(recipe, card, padded=padded, trace=known_trace)
         except DoesNotFit:
             found[f"on_{card}"] = "no"
             continue

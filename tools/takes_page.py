@@ -60,8 +60,8 @@ def _line(name: str, found: Mapping[str, tuple[OnGpu, ...]]) -> str:
         hours = sum(one.seconds for one in each) / HOUR
         unfit = sum(one.fits == "no" for one in each)
         note = f" ({unfit} do not fit)" if unfit else ""
-        cells += [f"{hours:,.0f}{note}", f"{hours * GPUS[gpu].dollars:,.0f}"]
-    most = max(one[0].gigabytes for one in found.values())
+        cells += [f"{hours:,.0f}{note}", f"{GPUS[gpu].price(hours):,.0f}"]
+    most = max(one[0].gigabytes or 0.0 for one in found.values())
     return f"| {name} | {len(found)} | {most:.0f} | {' | '.join(cells)} |"
 
 

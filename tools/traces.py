@@ -6,53 +6,70 @@
 Dry runs read ``shipped_traces.tsv`` instead of tracing for minutes. Nothing is trained, and no GPU is needed.
 """
 
+import csv
 import sys
-from typing import Any
 
 import takes_page
-from selfpretrain.training import trace
-from selfpretrain.training.cost import Planner
+from selfpretrain.runner import forecast
+from selfpretrain.training.cost import Planner, network_key, size_below_head
 from selfpretrain.training.recipe import Recipe
-from selfpretrain.training.trace import SHIPPED_TRACES, StepTrace
+from selfpretrain.training.trace import (
+    SHIPPED_TRACES,
+    StepTrace,
+    known_trace,
+    shipped_sizes,
+    trace_key,
+    trace_step,
+)
+
+AGAIN = "--again" in sys.argv
+Row = dict[str, str | int]
 
 
 def main() -> None:
-    """Write the file."""
-    titles = {} if "--again" in sys.argv else dict(_known())
-    if "--again" in sys.argv:
-        trace._shipped = dict  # type: ignore[assignment]
-    usual = trace._trace_now
+    """Write the file after every study."""
+    rows: dict[str, Row] = {}
 
-    def noted(recipe: Recipe, *how: Any) -> StepTrace:
-        found = usual(recipe, *how)
-        title = f"{recipe.title.rpartition(',')[0]}, batch {recipe.last.batch}"
-        titles[trace.trace_key(recipe, *how)] = title
-        print(f"{title}: {found.peak_bytes / 2**30:.1f} GB", flush=True)
+    def noted(recipe: Recipe, length: int, padded: bool) -> StepTrace:
+        found = (trace_step if AGAIN else known_trace)(recipe, length, padded)
+        key = trace_key(recipe, length, padded, True)
+        if key not in rows:
+            rows[key] = {"key": key} | row(recipe, found)
         return found
 
-    trace._trace_now = noted  # type: ignore[assignment]
+    forecast.known_trace = noted
     for name, stages in takes_page.plans(Planner(0, stubs=True)):
         print(name, flush=True)
         for stage in stages:
-            try:
-                takes_page.take(stage)
-            except (RuntimeError, NotImplementedError, TypeError) as error:
-                print(f"not traced: {stage.recipe.title}: {error}", flush=True)
-        write(titles)
+            for found in takes_page.take(stage):
+                if found.gigabytes is None:
+                    print(f"not traced: {stage.recipe.title}", flush=True)
+        write(rows)
 
 
-def write(titles: dict[str, str]) -> None:
-    """Write all traces of this process."""
-    lines = ["key\tflops\tkernels\tbytes_moved\tpeak_bytes\tstage"]
-    for key, found in sorted(trace.TRACES.items(), key=lambda item: titles[item[0]]):
-        numbers = (f"{found.flops:.0f}", found.kernels, f"{found.bytes_moved:.0f}", found.peak_bytes)
-        lines.append("\t".join([key, *map(str, numbers), titles[key]]))
-    SHIPPED_TRACES.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def row(recipe: Recipe, found: StepTrace) -> Row:
+    """Return what is kept of a trace, with the size of the network."""
+    network = network_key(recipe)
+    size = 0 if AGAIN else shipped_sizes().get(network, 0)
+    return {
+        "flops": f"{found.flops:.0f}",
+        "kernels": found.kernels,
+        "bytes_moved": f"{found.bytes_moved:.0f}",
+        "peak_bytes": found.peak_bytes,
+        "independent": "yes" if found.independent else "no",
+        "network": network,
+        "parameters": size or size_below_head(recipe),
+        "stage": f"{recipe.title.rpartition(',')[0]}, batch {recipe.last.batch}",
+    }
 
 
-def _known() -> list[tuple[str, str]]:
-    _, *lines = SHIPPED_TRACES.read_text(encoding="utf-8").splitlines()
-    return [(line.split("\t")[0], line.split("\t")[-1]) for line in lines]
+def write(rows: dict[str, Row]) -> None:
+    """Write the lines, by the names of stages."""
+    ordered = sorted(rows.values(), key=lambda each: (each["stage"], each["key"]))
+    with SHIPPED_TRACES.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, ordered[0].keys(), delimiter="\t", lineterminator="\n")
+        table.writeheader()
+        table.writerows(ordered)
 
 
 if __name__ == "__main__":

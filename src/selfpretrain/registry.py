@@ -124,6 +124,11 @@ def name_of(obj: object) -> str:
     return file.replace("_", "-") if on_shelf else kind.__name__.lower()
 
 
+def ships(shelf: str, obj: object) -> bool:
+    """Return whether the class of an object is that of a file on a shelf, not of a user or another file."""
+    return type(obj).__module__.rpartition(".")[0] == module_of(shelf)
+
+
 def file_name_of(obj: object) -> str:
     """Return the short name of a spec as part of a file name: ``ucr-FordA`` for ``ucr:FordA``."""
     return name_of(obj).replace(":", "-")

@@ -11,7 +11,9 @@ from selfpretrain.runner.forecast import Forecast
 from selfpretrain.runner.run import begin, run_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import Study
+from selfpretrain.training import cost
 from selfpretrain.training.cost import Planner
+from selfpretrain.training.model import Model
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention,s4d", "--seeds", "1"]
 
@@ -79,6 +81,15 @@ def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, 
     assert "note: this takes about" in said and "--minutes 60 shortens all arms alike" in said
     assert app.run(TOY) == 0
     assert "note" not in capsys.readouterr().err
+
+
+def test_a_dry_run_at_the_papers_scale_builds_no_network(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    monkeypatch.setattr(cost, "_sizes", {})
+    built = counted(monkeypatch, Model, "build")
+    asked = ["study", "gu-table-10", "--scale", "paper", "--dry-run", "--gpu", "a100"]
+    assert app.run(asked) == 0 and "on one a100" in one_line(capsys.readouterr().out)
+    assert not built
 
 
 def counted(monkeypatch, owner, name):

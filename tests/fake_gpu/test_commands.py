@@ -17,6 +17,7 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
 from selfpretrain.errors import Interrupted
 from selfpretrain.mixers.common import pairs
+from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.objectives.base import Denoise
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.augmented import Augmented
@@ -25,6 +26,7 @@ from selfpretrain.registry import find, name_of, names
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace, run_context
+from selfpretrain.system.events import listen
 from selfpretrain.training import memory, train
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -163,7 +165,8 @@ def test_running_out_of_memory_ends_a_stage_and_not_the_study(tmp_path, capsys, 
     monkeypatch.setattr(train, "step", step)
     code, found, page = compared(tmp_path)
     said = capsys.readouterr().err
-    assert code == 1 and "the GPU ran out of memory; -s stage.activation_checkpointing=true" in said
+    advice = "the GPU ran out of memory; recompute activations (-s stage.activation_checkpointing=true)"
+    assert code == 1 and advice in said
     assert found["attention"] == found["longconv"] > found["s4d"] > 0
     assert "the GPU ran out of memory" in page
 
@@ -186,6 +189,17 @@ def test_a_stage_that_does_not_fit_recomputes_its_activations_and_keeps_its_name
     assert "memory saved by" not in whole.read("environment.json")
     weights = [folder.load("weights.safetensors")[0] for folder in (saved, whole)]
     assert all(torch.equal(x, weights[1][key]) for key, x in weights[0].items())
+
+
+def test_a_network_that_cannot_be_traced_is_run_as_it_is_and_the_log_says_why(tmp_path):
+    made = recipe(Masked())
+    own = replace(made.model, mixer=mixer_of("own_networks:NeedsNumbers")(), positions="none")
+    said = []
+    with listen(lambda event: said.append(event) if event.kind == "memory" else None):
+        folder = RunDir(trained(replace(made, model=own), tmp_path))
+    why = "not known beforehand (ValueError: only numbers can be sorted)"
+    assert [event.numbers["said"] for event in said] == [why, why]
+    assert "memory saved by" not in folder.read("environment.json")
 
 
 @pytest.mark.parametrize("compiler", [True, False])

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 
 class Conv(nn.Module):
@@ -124,6 +125,50 @@ class Tied(nn.Module):
 
     def forward(self, x):
         return self.second(self.first(x).tanh())
+
+
+class NeedsNumbers(nn.Linear):
+    """A layer that fails without numbers, as no error of PyTorch would."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        if x.is_meta:
+            raise ValueError("only numbers can be sorted\nand more")
+        return super().forward(x)
+
+
+class Drops(nn.Linear):
+    """Dropout that is no module."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.1, self.training)
+
+
+class DropsWeights(Drops):
+    """Dropout within the kernel of attention."""
+
+    def forward(self, x):
+        u = x[:, None]
+        return F.scaled_dot_product_attention(u, u, u, dropout_p=0.1)[:, 0] + F.linear(x, self.weight)
+
+
+class Normalises(Drops):
+    """Normalisation over the batch that is no module."""
+
+    def forward(self, x):
+        return F.batch_norm(F.linear(x, self.weight).mT, None, None, training=True).mT
+
+
+def starts_from_numbers(width):
+    """A layer that cannot be built without numbers, and runs without them."""
+    if torch.get_default_device().type == "meta":
+        raise AttributeError("no numbers")
+    return nn.Linear(width, width)
 
 
 def double(width):

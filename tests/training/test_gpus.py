@@ -6,6 +6,7 @@ import pytest
 
 import paper_data
 from selfpretrain.errors import SpecError
+from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.registry import find
 from selfpretrain.runner.forecast import on_gpu
 from selfpretrain.studies.recipes.reported import paper_arms
@@ -50,7 +51,7 @@ def one_epoch(task, objective):
 
 def test_the_slowest_of_arithmetic_memory_and_launches_decides():
     card = GPUS["a100"]
-    few = StepTrace(1.0, 1, 1.0, 1, {})
+    few = StepTrace(1.0, 1, 1.0, 1, True, {})
     assert card.seconds(replace(few, flops=1e15)) == 1e15 / (SHARE * card.half)
     assert card.seconds(replace(few, bytes_moved=1e12)) == 1e12 / (SHARE * card.bandwidth)
     assert card.seconds(replace(few, kernels=1000)) == 1000 * LAUNCH
@@ -73,15 +74,18 @@ def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit():
     assert none.fits == "no" and none.gigabytes == usual.gigabytes
 
 
-def test_what_cannot_be_traced_is_estimated_by_its_flops(monkeypatch):
-    def needs_numbers(*arguments):
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-
-    monkeypatch.setattr("selfpretrain.runner.forecast.trace_step", needs_numbers)
-    made = one_epoch("pathfinder", "masked")
+def test_what_cannot_be_traced_is_estimated_by_its_flops():
+    usual = one_epoch("pathfinder", "masked")
+    own = mixer_of("own_networks:NeedsNumbers")()
+    made = replace(usual, model=replace(usual.model, mixer=own, positions="none"))
     found, planned = on_gpu(made, GPUS["a100"], PLANNER), PLANNER.plan(made)
-    assert found.fits == "unknown" and found.flops == planned.flops
+    assert (found.fits, found.gigabytes) == ("not forecast", None) and found.flops == planned.flops
     assert found.seconds >= planned.flops / (SHARE * GPUS["a100"].half)
+
+
+def test_a_price_that_nobody_has_looked_up_is_not_told():
+    assert find_gpu("t4").bill(1200.4) == "1,200 hours" and find_gpu("t4").price(1.0) is None
+    assert find_gpu("a100").bill(1000.0) == "1,000 hours and 1,390 dollars"
 
 
 def test_gpus_without_units_for_bf16_compute_in_single_precision():

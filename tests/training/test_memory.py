@@ -5,14 +5,19 @@ from dataclasses import replace
 import pytest
 
 import toys
+from selfpretrain.config import spec
 from selfpretrain.errors import DoesNotFit
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.common.hf_model import HfModel
+from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.mixers.mega import Mega
+from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training import memory
 from selfpretrain.training.memory import fit_stage, saved_memory
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.trace import Untraceable, trace_step
 
 STAGE = Stage(Masked(), Budget(steps=1), batch=24)
 
@@ -25,7 +30,7 @@ def recipe(mixer=None, stage=STAGE, **model):
 def takes(monkeypatch):
     """Let a step take 100 GB, half of it with recomputed activations, and a share of it in micro-batches."""
 
-    def gigabytes(recipe, stage, again, parts, length, padded):
+    def gigabytes(recipe, stage, again, parts, *how):
         return stage.batch / 24 * (50.0 if again else 100.0) / parts
 
     monkeypatch.setattr(memory, "_gigabytes", gigabytes)
@@ -67,16 +72,46 @@ def test_what_takes_too_much_in_any_way_is_refused(takes):
 
 def test_a_traced_step_takes_less_in_each_way():
     large = recipe(stage=replace(STAGE, batch=1 << 14), width=64, depth=6)
+    how = (24, True, trace_step)
     sizes = [
-        memory._gigabytes(large, large.last, *way, None, True) for way in memory._ways(large, large.last)
+        memory._gigabytes(large, large.last, *way, *how) for way in memory._ways(large, large.last, *how)
     ]
     assert sizes[0] > 1.5 * sizes[1] and sizes[1] > 1.3 * sizes[2]
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_a_network_that_needs_numbers_is_run_as_it_is(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+@spec
+class OwnMasked(Masked):
+    """An objective of a user: who knows whether its loss depends on other examples?"""
 
-    monkeypatch.setattr(memory, "_gigabytes", fail)
-    assert fit_stage(recipe(), 1e-9).applied_to(STAGE) == STAGE
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        recipe(mixer_of("own_networks:Conv")()),
+        recipe(toys.Careless()),
+        recipe(HfModel("attention", "{}")),
+        recipe(stage=replace(STAGE, objective=OwnMasked())),
+    ],
+    ids=["layer", "mixer", "transformers", "objective"],
+)
+def test_code_of_others_is_run_as_it_is_or_refused(takes, made):
+    assert fit_stage(made, 100.0).applied_to(made.last) == made.last
+    said = (
+        "takes 100.0 GB, the GPU has 99.0 GB; recompute activations .-s stage.activation_checkpointing=true"
+    )
+    with pytest.raises(DoesNotFit, match=said):
+        fit_stage(made, 99.0)
+    chosen = replace(made.last, activation_checkpointing=True)
+    assert fit_stage(replace(made, stages=(chosen,)), 50.0).applied_to(chosen) == chosen
+
+
+def test_an_augmentation_of_others_changes_data_alone(takes):
+    made = recipe(stage=replace(STAGE, objective=Augmented(Masked(), toys.Reversal())))
+    assert fit_stage(made, 50.0).activation_checkpointing
+
+
+def test_a_network_that_cannot_be_traced_has_no_fit():
+    made = recipe(mixer_of("own_networks:NeedsNumbers")())
+    with pytest.raises(Untraceable, match="ValueError: only numbers can be sorted"):
+        fit_stage(made, 100.0)

@@ -1,17 +1,22 @@
 """A step traced from shapes: what it counts agrees with steps that are run, and with itself."""
 
 import csv
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import own_networks
 import paper_data
 import toys
 from selfpretrain.data.dataset import generator
+from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.mixers.exprnn import ExpRNN
+from selfpretrain.mixers.mega import Mega
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.slstm import SLSTM
 from selfpretrain.objectives.classify import Classify
@@ -19,10 +24,10 @@ from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, name_of, names
 from selfpretrain.tasks.base import DatasetStub
-from selfpretrain.training import flops, shortcuts, trace
+from selfpretrain.training import cost, flops, shortcuts, trace
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
-from selfpretrain.training.trace import StepTrace, trace_step
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
+from selfpretrain.training.trace import StepTrace, Untraceable, trace_step
 
 TASK = toys.Majority(length=64, shortest=64)
 SHORT = {"wavegan": {"stages": 2}}
@@ -35,7 +40,6 @@ CELLS = Path(__file__).with_name("paper_peaks.tsv")
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     monkeypatch.setattr(trace, "TRACES", {})
-    monkeypatch.setattr(trace, "_shipped", dict)
 
 
 def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
@@ -53,7 +57,7 @@ def test_flops_are_those_of_a_pass_that_is_run(mixer):
     counted = flops.count_step(build_network(made), made.last.objective, TASK.form, data, torch.arange(4))
     traced = trace_step(made)
     assert traced.flops == pytest.approx(sum(counted), rel=LOOSE.get(name_of(mixer), 0.02))
-    assert traced.kernels > 0 and traced.bytes_moved > 0
+    assert traced.kernels > 0 and traced.bytes_moved > 0 and traced.independent
 
 
 @pytest.mark.parametrize("objective", [Classify(), Masked(), Joint(Classify(), Masked())], ids=name_of)
@@ -64,6 +68,45 @@ def test_the_peak_holds_weights_optimizer_and_activations(objective):
     assert found.by_source["weights"] >= weights and found.by_source["optimizer"] <= 2 * weights
     assert found.peak_bytes == sum(found.by_source.values()) > 4 * weights
     assert trace_step(made, training=False).peak_bytes < found.peak_bytes
+
+
+def test_a_network_that_is_built_from_numbers_is_traced_without():
+    made = recipe(mixer_of("own_networks:starts_from_numbers")())
+    assert trace_step(made).kernels > 0
+
+
+@pytest.mark.parametrize("error", [ValueError, AttributeError, IndexError, SpecError, RuntimeError])
+def test_whatever_a_network_raises_without_numbers_is_said_in_one_line(error, monkeypatch):
+    def fail(*_):
+        raise error("no numbers\nhere")
+
+    monkeypatch.setattr(own_networks.NeedsNumbers, "forward", fail)
+    with pytest.raises(Untraceable, match=f"^{error.__name__}: no numbers$"):
+        trace_step(recipe(mixer_of("own_networks:NeedsNumbers")()))
+
+
+def test_traces_that_ship_are_for_forecasts_and_a_step_is_traced_as_the_code_is(monkeypatch):
+    made = recipe(Attention())
+    now = trace_step(made)
+    old = replace(now, kernels=0)
+    monkeypatch.setattr(trace, "_shipped", lambda: {trace.trace_key(made, 64, False, True): old})
+    monkeypatch.setattr(trace, "TRACES", {})
+    assert trace.known_trace(made, 64, False) == old and trace_step(made) == now
+    assert trace.known_trace(made, 32, False) == trace_step(made, 32)
+
+
+@pytest.mark.parametrize(
+    "how", [{"dropout": 0.1}, {"norm": "batch"}, {"mixer": Mega(dropout=0.1)}, {"norm": "rms"}], ids=str
+)
+def test_a_trace_knows_whether_examples_depend_on_others_or_on_random_numbers(how):
+    made = recipe(Attention())
+    found = trace_step(replace(made, model=replace(made.model, **how)))
+    assert found.independent == (how == {"norm": "rms"})
+
+
+@pytest.mark.parametrize("name", ["Drops", "DropsWeights", "Normalises"])
+def test_a_trace_sees_random_numbers_and_batches_that_no_module_has(name):
+    assert not trace_step(recipe(mixer_of(f"own_networks:{name}")())).independent
 
 
 def test_what_saves_memory_takes_less():
@@ -135,6 +178,34 @@ def test_steps_of_the_papers_take_no_more_than_they_did(line, tmp_path):
         found = trace_step(paper_recipe(line, planner), padded=line["padded"] == "yes")
     assert found.peak_bytes / 2**30 <= 1.05 * float(line["gigabytes"])
     assert found.kernels <= 1.05 * int(line["kernels"])
+
+
+@pytest.mark.slow
+def test_traces_that_ship_are_those_of_the_code(tmp_path):
+    """Twelve of them: all take twenty minutes."""
+    with paper_data.stubbed(tmp_path) as planner:
+        steps = dict(shipped_steps(planner))
+        assert len(steps) > 100
+        for key in random.Random(0).sample(sorted(steps), 12):
+            made, length, padded = steps[key]
+            now, then = trace_step(made, length, padded), trace._shipped()[key]
+            whole = {name: float(round(getattr(now, name))) for name in ("flops", "bytes_moved")}
+            rounded = replace(now, by_source={}, **whole)
+            size = trace.shipped_sizes()[cost.network_key(made)]
+            assert (rounded, cost.size_below_head(made)) == (then, size), (
+                f"{made.title} takes another step than the trace that ships: python tools/traces.py --again"
+            )
+
+
+def shipped_steps(planner):
+    """Stages of some studies whose steps ship, by their keys."""
+    for name in ("amos-table-2", "lra-zoo", "modern-zoo", "rivals"):
+        for cell in find("studies", name).at_scale("paper", 1).cells(planner):
+            for prefix in cell.recipe.prefixes():
+                made = replace(prefix, stages=(replace(prefix.last, precision="bf16"),))
+                how = trace.longest_batch(made, training_data(made))
+                if trace.shipped_trace(made, *how):
+                    yield trace.trace_key(made, *how, True), (made, *how)
 
 
 def paper_recipe(line, planner):

@@ -130,10 +130,9 @@ def _every(
     totals, spent = {}, ""
     if gpu:
         whole = sum(hours.values())
-        totals = {"hours": whole, "dollars": whole * find_gpu(gpu).dollars}
-        spent = (
-            f"; {len(hours):,} to run: {whole:,.0f} hours and {totals['dollars']:,.0f} dollars on one {gpu}"
-        )
+        card = find_gpu(gpu)
+        totals = {"hours": whole, "dollars": card.price(whole)}
+        spent = f"; {len(hours):,} to run: {card.bill(whole)} on one {gpu}"
     console.print(
         f"{requested:,} stages requested by all studies, {len(different):,} different ones{spent}",
         soft_wrap=True,

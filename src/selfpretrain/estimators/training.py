@@ -116,7 +116,7 @@ class Trainings:
             transfer_weights(before.state_dict(), network, recipe.last.transfer)
         network.to(device)
         prepared = measured(recipe, examples)
-        stage, data = prepare_training(prepared, network, examples, steps_of(recipe), device)
+        stage, data, _ = prepare_training(prepared, network, examples, steps_of(recipe), device)
         return stage, network, data
 
     def _may_halve(self, error: StageFailed) -> bool:

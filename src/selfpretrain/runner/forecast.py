@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..data.spec import Tokens
 from ..errors import DoesNotFit
 from ..registry import name_of
 from ..system.events import format_duration
@@ -11,10 +10,10 @@ from ..training import cost
 from ..training.cost import COUNTED, Planner
 from ..training.evaluate import validation_data
 from ..training.gpus import CPU_CORE, EVALUATED, Gpu, find_gpu
-from ..training.memory import CONTEXT, FRAGMENTED, GB, fit_stage, saved_memory
+from ..training.memory import fit_stage, reserved, saved_memory
 from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, training_data
-from ..training.trace import StepTrace, trace_step
+from ..training.trace import StepTrace, Untraceable, known_trace, longest_batch
 from .experiment import Cell
 from .plan import Plan, PlannedStage, missing_stages
 from .workspace import Workspace
@@ -36,8 +35,8 @@ class OnGpu:
     """What a stage takes on a GPU."""
 
     flops: float
-    gigabytes: float  # with what saves memory, if it is needed
-    fits: str  # "yes", what saves memory, "no", or "unknown" if it cannot be traced
+    gigabytes: float | None  # with what saves memory, if it is needed; None: it cannot be traced
+    fits: str  # "yes", what saves memory, "no", or "not forecast" if it cannot be traced
     seconds: float
     limited: bool  # whether its limit in hours ends it
 
@@ -108,11 +107,16 @@ def _forecast_there(
         flops += found.flops * len(group)
         unfit += len(group) * (found.fits == "no")
         limit = "at most " if found.limited else ""
-        costs = (f"{found.gigabytes:.1f}", found.fits, limit + _number(each), _number(each * card.dollars))
+        costs = (
+            _number(found.gigabytes, ".1f"),
+            found.fits,
+            limit + _number(each),
+            _number(card.price(each)),
+        )
         rows.append([*_row(group, planner, found.flops), *costs])
     whole = sum(hours.values())
     total = (
-        f"{asked}: {flops:.3g} FLOPs, on one {gpu} {whole:,.0f} hours and {whole * card.dollars:,.0f} dollars"
+        f"{asked}: {flops:.3g} FLOPs, on one {gpu} {card.bill(whole)}"
         + (f"; {unfit} do not fit into its {card.gigabytes:g} GB" if unfit else "")
         + f" ({GPU_NOTE})"
     )
@@ -120,27 +124,15 @@ def _forecast_there(
 
 
 def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
-    """Return what a recipe's last stage takes on a GPU, traced from shapes alone."""
-    data, planned = training_data(recipe), planner.plan(recipe)
-    differ = bool(data.lengths.min() != data.lengths.max())
-    task = recipe.task_of(recipe.last)
-    # Stubs have one length, but sequences of symbols seldom do.
-    padded = differ or (task.stub is not None and isinstance(task.form.signal, Tokens))
+    """Return what a recipe's last stage takes on a GPU, traced from shapes alone; else its FLOPs must do."""
+    planned = planner.plan(recipe)
     stage = replace(recipe.last, precision=card.precision)
-    there = replace(recipe, stages=(*recipe.stages[:-1], stage))
-    longest = int(data.longest.max())
+    gigabytes: float | None
     try:
-        fit = fit_stage(there, card.gigabytes, longest, padded)
-        run = fit.applied_to(stage)
-        gigabytes, fits = fit.gigabytes, saved_memory(stage, run) or "yes"
-    except DoesNotFit:
-        run, fits = stage, "no"
-        gigabytes = FRAGMENTED * trace_step(there, longest, padded).peak_bytes / GB + CONTEXT
-    usual = round(float(data.longest.double().mean()))
-    try:
-        trace = trace_step(replace(there, stages=(*recipe.stages[:-1], run)), usual, padded)
-    except (RuntimeError, NotImplementedError, TypeError):  # it needs numbers: its FLOPs must do
-        trace, fits = StepTrace(planned.flops_per_step, 0, 0.0, 0, {}), "unknown"
+        fits, gigabytes, trace = _traced(replace(recipe, stages=(*recipe.stages[:-1], stage)), card)
+    except Untraceable:
+        fits, gigabytes = "not forecast", None
+        trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False, {})
     step, budget = card.seconds(trace), stage.budget
     evaluated = stage.evals * len(validation_data(recipe)) / stage.batch
     seconds = budget.seconds or step * ((planned.steps or 0) + EVALUATED * evaluated)
@@ -148,9 +140,30 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
     return OnGpu(trace.flops * (planned.steps or 0), gigabytes, fits, min(seconds, limit), seconds > limit)
 
 
-def _number(value: float) -> str:
-    """Return a number with two digits, or all digits before the point."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+def _traced(recipe: Recipe, card: Gpu) -> tuple[str, float, StepTrace]:
+    """Return whether and how a stage fits, its gigabytes, and the trace of its usual step.
+
+    Raises:
+        Untraceable: if the network cannot be traced.
+    """
+    data, stage = training_data(recipe), recipe.last
+    longest, padded = longest_batch(recipe, data)
+    try:
+        fit = fit_stage(recipe, card.gigabytes, longest, padded, trace=known_trace)
+        run = fit.applied_to(stage)
+        fits, gigabytes = saved_memory(stage, run) or "yes", fit.gigabytes
+    except DoesNotFit:
+        run, fits = stage, "no"
+        gigabytes = reserved(known_trace(recipe, longest, padded).peak_bytes)
+    usual = round(float(data.longest.double().mean()))
+    return fits, gigabytes, known_trace(replace(recipe, stages=(*recipe.stages[:-1], run)), usual, padded)
+
+
+def _number(value: float | None, digits: str = "") -> str:
+    """Return a number with two digits, or all digits before the point; "—" if it is not known."""
+    if value is None:
+        return "—"
+    return f"{value:{digits or (',.0f' if value >= 10 else '.2g')}}"
 
 
 def _group_by_cost(stages: Iterable[PlannedStage]) -> list[list[PlannedStage]]:

@@ -29,7 +29,7 @@ from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
 from ..system.hardware import environment, share_gpu
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
-from ..training.memory import saved_memory
+from ..training.memory import LESS_MEMORY, saved_memory
 from ..training.recipe import (
     Recipe,
     build_network,
@@ -61,10 +61,6 @@ ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
 Outcome = tuple[str, str]
 """How a stage ended (done, failed, unfit, stopped or lost), and why: strings, for any process to read."""
-LESS_MEMORY = (
-    "-s stage.activation_checkpointing=true or a smaller stage.batch needs less, as does a larger GPU more"
-)
-"""What to do about a stage that needs more memory than there is."""
 MACHINE_PARTS = ("results", "data", "source")
 """Parts of a recipe's identity that depend on the machine."""
 
@@ -182,10 +178,10 @@ class StageRun:
         """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
         recipe, device = self.recipe, self.workspace.device
         torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
-        stage, data = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
+        stage, data, said = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
+        if said:
+            emit(Event("memory", self.stage.id, numbers={"said": said}))
         saving = saved_memory(recipe.last, stage)
-        if saving:
-            emit(Event("fit", self.stage.id, numbers={"how": saving}))
         if self.main:
             plain = to_dict(self.stage.recipe)
             self.folder.write("recipe.json", {"format": FORMAT} | plain)

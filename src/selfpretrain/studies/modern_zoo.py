@@ -32,7 +32,7 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.recall import Recall
 from ..training.cost import COUNTED, Planner
-from ..training.recipe import Recipe, build_network
+from ..training.recipe import Recipe
 from .common.table_study import (
     PATHFINDER,
     STAND_INS,
@@ -150,8 +150,7 @@ class ModernZoo(TableStudy):
         label, task = next(iter(self.available_tasks(planner).items()))
         for row in self.rows(label):
             arms = self.arms(label, task, row)
-            network = build_network(Recipe(task, arms.scratch_model, (arms.scratch,)))
-            parameters = sum(parameter.numel() for parameter in network.parameters())
+            parameters = planner.plan(Recipe(task, arms.scratch_model, (arms.scratch,))).parameters
             width = arms.model.width
             size = f"of {ZOO[row.name].state(width):,} numbers" if ZOO[row.name].sizes else "that grows"
             yield f"{row.name}: width {width}, {parameters:,} parameters, a state {size} per layer"

@@ -10,9 +10,9 @@ from typing import Any
 class Event:
     """The start, a measurement or the end of a stage, or progress of other work.
 
-    ``kind`` is "start", "fit", "train", "val", "end" or "lost" for a stage; with "fit" it says how it saves
-    memory. It is "interim" for the rows of a comparison that are not decided after ``done`` of at most
-    ``total`` seeds, and "progress" for anything else.
+    ``kind`` is "start", "memory", "train", "val", "end" or "lost" for a stage; "memory" says how it saves
+    memory on a GPU, or why nobody knows what it takes. It is "interim" for the rows of a comparison that are
+    not decided after ``done`` of at most ``total`` seeds, and "progress" for anything else.
     """
 
     kind: str

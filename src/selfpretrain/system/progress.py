@@ -127,8 +127,8 @@ class _StageLines:
         title = self.display.titles.get(event.name, event.name)
         if event.kind == "start":
             write_line(f"started   {title}")
-        elif event.kind == "fit":
-            write_line(f"fits      {title}, with {event.numbers['how']}")
+        elif event.kind == "memory":
+            write_line(f"memory    {title}: {event.numbers['said']}")
         elif event.kind == "lost":
             write_line(f"lost      {title}; attempt {event.numbers.get('attempts', 1)}")
         elif event.kind == "end":

@@ -29,8 +29,10 @@ from ..registry import name_of
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
+from .model import Model
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
+from .trace import shipped_sizes
 from .transfer import freeze
 
 TOLERANCE = 0.005
@@ -396,23 +398,32 @@ def _network(recipe: Recipe) -> nn.Module:
 
 
 def _parameters(recipe: Recipe) -> int:
-    """Return the number of parameters, without memory for them; those below the head are counted once.
-
-    Blocks after the second are as large as the second.
-    """
-    task, stage = recipe.task_of(recipe.last), recipe.last
-    model = replace(recipe.model, dropout=0.0)
-    key = json.dumps(to_dict([model, task, stage.objective.masks_inputs]))
-    head = stage.objective.head(task.form, model.width, model.pooling)
-    if key not in _bodies:
-        network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, model.depth))))
-        sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
-        further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
-        _bodies[key] = sum(sizes.values()) + max(0, model.depth - 2) * further
-    return _bodies[key] + sum(p.numel() for p in head.parameters())
+    """Return the number of parameters, without memory for them; those below the head are counted once."""
+    stage = recipe.last
+    key = network_key(recipe)
+    if key not in _sizes:
+        _sizes[key] = shipped_sizes().get(key) or size_below_head(recipe)
+    head = stage.objective.head(recipe.task_of(stage).form, recipe.model.width, recipe.model.pooling)
+    return _sizes[key] + sum(p.numel() for p in head.parameters())
 
 
-_bodies: dict[str, int] = {}
+_sizes: dict[str, int] = {}
+
+
+def network_key(recipe: Recipe) -> str:
+    """Return a hash of what the number of parameters below the head depends on."""
+    model = replace(recipe.model, dropout=0.0, pooling=Model.pooling)
+    content = json.dumps([to_dict(model), repr(recipe.task_of(recipe.last).form)])
+    return hashlib.sha256(content.encode()).hexdigest()[:10]
+
+
+def size_below_head(recipe: Recipe) -> int:
+    """Return the number of parameters below the head; blocks after the second are as large as the second."""
+    depth = recipe.model.depth
+    network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, depth))))
+    sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
+    further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
+    return sum(sizes.values()) + max(0, depth - 2) * further
 
 
 def _passes(recipe: Recipe) -> str:

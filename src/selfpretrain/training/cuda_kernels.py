@@ -211,12 +211,12 @@ def _attend(
         k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     q, k, v = (F.pad(x, (0, -size % 8)) if size % 8 else x for x in (q, k, v))
     if mask is None and q.dtype in (torch.bfloat16, torch.float16):
-        y = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, is_causal, False, scale=scale)[0]
+        y = aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
     else:
         bias = None if mask is None else _as_bias(mask, q, k)
         keeps = torch.is_grad_enabled()
         found = aten._scaled_dot_product_efficient_attention(
-            q, k, v, bias, keeps, 0.0, is_causal, scale=scale
+            q, k, v, bias, keeps, dropout_p, is_causal, scale=scale
         )
         y = found[0]
     return y[..., :size] if size % 8 else y

@@ -28,7 +28,7 @@ class Gpu:
     single: float  # FLOP/s of 32-bit numbers
     bandwidth: float  # bytes/s of its memory
     gigabytes: float  # of its memory
-    dollars: float  # per hour
+    dollars: float | None  # per hour; None: nobody has looked it up
     bf16: bool = True  # whether it has units for bfloat16, without which stages are in single precision
 
     @property
@@ -36,23 +36,31 @@ class Gpu:
         """Usual precision of stages on it."""
         return "bf16" if self.bf16 else "fp32"
 
+    def price(self, hours: float) -> float | None:
+        """Return the dollars of some hours; None if the price is not known."""
+        return None if self.dollars is None else hours * self.dollars
+
+    def bill(self, hours: float) -> str:
+        """Return hours, and their price if it is known, in words."""
+        price = self.price(hours)
+        return f"{hours:,.0f} hours" + ("" if price is None else f" and {price:,.0f} dollars")
+
     def seconds(self, trace: StepTrace) -> float:
         """Return the estimated seconds of a step."""
         rate = SHARE * self.half if self.bf16 else min(SHARE * self.half, self.single)
         return max(trace.flops / rate, trace.bytes_moved / (SHARE * self.bandwidth), trace.kernels * LAUNCH)
 
 
-# Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4);
-# V100 and T4: about what Google Cloud asked for the GPU alone in 2025, not checked since. They change by the
-# week, and differ fivefold between vendors.
+# Prices: RunPod, Community Cloud, read on 2026-11-09 (a100, h100) and in March 2026 (3090, 4090, L4). They
+# change by the week, and differ fivefold between vendors.
 GPUS = {
     "a100": Gpu(312e12, 19.5e12, 2.039e12, 80.0, 1.39),
     "h100": Gpu(989e12, 67e12, 3.35e12, 80.0, 2.69),
     "3090": Gpu(71e12, 35.6e12, 0.936e12, 24.0, 0.22),
     "rtx4090": Gpu(165e12, 82.6e12, 1.008e12, 24.0, 0.34),
     "l4": Gpu(121e12, 30.3e12, 0.3e12, 24.0, 0.44),
-    "v100": Gpu(125e12, 15.7e12, 0.9e12, 32.0, 2.48, bf16=False),
-    "t4": Gpu(65e12, 8.1e12, 0.32e12, 16.0, 0.35, bf16=False),
+    "v100": Gpu(125e12, 15.7e12, 0.9e12, 32.0, None, bf16=False),
+    "t4": Gpu(65e12, 8.1e12, 0.32e12, 16.0, None, bf16=False),
 }
 CPU_CORE = 2.5e10
 """FLOP/s of a small network on one CPU core, assumed where nothing was measured."""

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from ..config import is_ours, to_dict
+from ..config import to_dict
 from ..data.spec import Classes, SequenceSpec, Values
 from ..errors import SelfPretrainError, SpecError, first_line
 from ..mixers.base import LayerContext, Mixer
-from ..registry import name_of, names
+from ..registry import name_of, ships
 from ..shapes import PaddingMask, Vectors
 from .flops import count_flops
 from .model import Model
@@ -132,7 +132,7 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
         causal = any(stage.objective.needs_causal for stage in recipe.stages)
         if causal and model.norm == "batch":
             problems[BATCH_NORM_NOTE] = None
-        if name_of(model.mixer) in names("mixers") and is_ours(type(model.mixer).__module__):
+        if ships("mixers", model.mixer):
             continue  # the tests of this package check it
         length = recipe.task_of(recipe.last).form.length
         short = min(length, MAX_PROBE_LENGTH)

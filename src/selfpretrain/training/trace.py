@@ -5,6 +5,7 @@ no time that grows with the length of sequences. Not counted are fragmentation a
 cuDNN; state matrices that are in float64 on CUDA count as float32.
 """
 
+import csv
 import hashlib
 import json
 import sys
@@ -21,7 +22,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import to_dict
-from ..data.dataset import generator
+from ..data.dataset import SequenceDataset, generator
+from ..data.spec import Tokens
+from ..errors import first_line
 from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
 from ..tasks.base import DatasetStub
@@ -49,7 +52,11 @@ CLIP_KERNELS = 8
 """Kernels of clipping beside those that pass over the gradients."""
 OURS = "/selfpretrain/"
 SHIPPED_TRACES = Path(__file__).with_name("shipped_traces.tsv")
-"""Traces of the papers' stages; those of other packages or versions are traced when they are needed."""
+"""Traces of the papers' stages, for forecasts: made by tools/traces.py, and not again with every edit."""
+
+
+class Untraceable(Exception):
+    """A network fails on the device ``meta``, as it needs numbers; the message says why in one line."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,7 @@ class StepTrace:
     kernels: int
     bytes_moved: float  # read and written by kernels
     peak_bytes: int  # weights, gradients, optimizer, best weights so far and activations at their peak
+    independent: bool  # whether no example depends on others or on random numbers, as far as is seen
     by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
     @classmethod
@@ -75,6 +83,7 @@ class StepTrace:
             round(on(first.kernels, second.kernels)),
             on(first.bytes_moved, second.bytes_moved),
             round(on(first.peak_bytes, second.peak_bytes)),
+            first.independent,
             {s: round(on(first.by_source.get(s, 0), second.by_source.get(s, 0))) for s in sources},
         )
 
@@ -88,12 +97,42 @@ def trace_step(
         length: padded length of the batch; None: the maximum of the task.
         padded: whether some sequences are shorter, so that there is a padding mask.
         training: trace forward and backward passes and the optimizer; else one batch of an evaluation.
+
+    Raises:
+        Untraceable: if the network cannot be built or run without numbers, whatever it raises.
     """
     length = length or recipe.task_of(recipe.last).form.length
     key = trace_key(recipe, length, padded, training)
     if key not in TRACES:
-        TRACES[key] = _shipped().get(key) or _trace_now(recipe, length, padded, training)
+        try:
+            TRACES[key] = _trace_now(recipe, length, padded, training)
+        except Exception as error:
+            raise Untraceable(first_line(error)) from error
     return TRACES[key]
+
+
+def known_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace:
+    """Return the trace of a training step that the package ships, for forecasts; else trace the step.
+
+    Raises:
+        Untraceable: see ``trace_step``.
+    """
+    return shipped_trace(recipe, length, padded) or trace_step(recipe, length, padded)
+
+
+def shipped_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace | None:
+    """Return the trace of a training step that the package ships; None if it ships none."""
+    return _shipped().get(trace_key(recipe, length, padded, True))
+
+
+def longest_batch(recipe: Recipe, data: SequenceDataset) -> tuple[int, bool]:
+    """Return the padded length of the longest batch of a stage's data, and whether sequences are padded.
+
+    Stubs have one length, but sequences of symbols seldom do.
+    """
+    task = recipe.task_of(recipe.last)
+    differ = bool(data.lengths.min() != data.lengths.max())
+    return int(data.longest.max()), differ or (task.stub is not None and isinstance(task.form.signal, Tokens))
 
 
 TRACES: dict[str, StepTrace] = {}
@@ -114,12 +153,30 @@ def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
 
 @cache
 def _shipped() -> dict[str, StepTrace]:
-    """Return the traces of the papers' stages, made by tools/traces.py, for plans in seconds."""
-    _, *lines = SHIPPED_TRACES.read_text(encoding="utf-8").splitlines()
-    found = {}
-    for key, flops, kernels, moved, peak, *_ in (line.split("\t") for line in lines):
-        found[key] = StepTrace(float(flops), int(kernels), float(moved), int(peak), {})
-    return found
+    """Return the traces of the papers' stages by their keys."""
+    return {
+        row["key"]: StepTrace(
+            float(row["flops"]),
+            int(row["kernels"]),
+            float(row["bytes_moved"]),
+            int(row["peak_bytes"]),
+            row["independent"] == "yes",
+            {},
+        )
+        for row in shipped_rows()
+    }
+
+
+@cache
+def shipped_sizes() -> dict[str, int]:
+    """Return the parameters below the head of the networks of these stages, see ``cost.network_key``."""
+    return {row["network"]: int(row["parameters"]) for row in shipped_rows()}
+
+
+def shipped_rows() -> list[dict[str, str]]:
+    """Return the lines of the file that ships."""
+    with SHIPPED_TRACES.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
@@ -185,6 +242,7 @@ def _trace(
     trained = [p for p in network.parameters() if p.requires_grad]
     size = sum(p.numel() * p.element_size() for p in trained)
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
+    tracer.independent = recipe.model.norm != "batch"
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
     with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
@@ -259,6 +317,7 @@ class _Tracer(TorchDispatchMode):
         self.flops = 0.0
         self.kernels = 0
         self.moved = 0.0
+        self.independent = True  # whether no operation was of those of ``_is_shared``
         self.operations = 0
         self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
         self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
@@ -274,6 +333,7 @@ class _Tracer(TorchDispatchMode):
         self.operations += 1
         if self.most and self.operations > self.most:
             raise _TooMany
+        self.independent = self.independent and not _is_shared(func, args)
         made = [x for x in _tensors(out) if x.is_meta]
         if not made:
             return out
@@ -310,7 +370,8 @@ class _Tracer(TorchDispatchMode):
         for source, size in self.events[: at + 1]:
             sources[source] += size
         largest = {source: size for source, size in sources.most_common() if size > 0}
-        return StepTrace(self.flops, self.kernels + more_kernels, self.moved, peak, largest)
+        kernels = self.kernels + more_kernels
+        return StepTrace(self.flops, kernels, self.moved, peak, self.independent, largest)
 
     def _note(self, x: Tensor, source: str = "") -> None:
         storage = x.untyped_storage()
@@ -352,6 +413,14 @@ def _is_free(func: Any) -> bool:
     results = func._schema.returns
     views = any(each.alias_info is not None and not each.alias_info.is_write for each in results)
     return views or name.startswith(EMPTY) or name.startswith("new_empty")
+
+
+def _is_shared(func: Any, args: Any) -> bool:
+    """Return whether an operation draws random numbers, or normalises over the batch."""
+    rates = [i for i, each in enumerate(func._schema.arguments) if each.name == "dropout_p"]
+    if rates:  # attention, whose arguments end before those that are as usual
+        return len(args) > rates[0] and bool(args[rates[0]])
+    return torch.Tag.nondeterministic_seeded in func.tags or "batch_norm" in func.overloadpacket.__name__
 
 
 def _line() -> str:

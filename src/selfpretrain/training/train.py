@@ -25,11 +25,12 @@ from ..objectives.base import ObjectiveBatch
 from ..system import distributed
 from ..system.hardware import gpu_memory
 from .evaluate import evaluate, reduce_sums, validation_data
-from .memory import GB, fit_stage
+from .memory import GB, fit_stage, saved_memory
 from .model import Network
 from .optim import set_lr_factor
 from .recipe import Recipe, Stage
 from .step import accumulate_sums, prepare, step
+from .trace import Untraceable
 from .transfer import freeze
 
 CLOCK_STEPS = 50
@@ -84,10 +85,11 @@ class TrainingData:
 
 def prepare_training(
     recipe: Recipe, network: Network, examples: SequenceDataset, steps: int | None, device: str
-) -> tuple[Stage, TrainingData]:
+) -> tuple[Stage, TrainingData, str]:
     """Freeze what the last stage of a recipe does not train, and return the stage and its data for ``train``.
 
-    On a GPU the stage saves memory if it would not fit as it is, see ``fit_stage``.
+    On a GPU the stage saves memory if it would not fit as it is, see ``fit_stage``. How it does, or why
+    nobody knows what it takes, is returned, too; "" if there is nothing to say.
 
     Args:
         recipe: its last objective knows what it counts, see ``measured``.
@@ -99,20 +101,25 @@ def prepare_training(
     """
     stage = recipe.last
     share = PRELOADED
+    said = ""
     if torch.device(device).type == "cuda":
         memory = distributed.smallest(gpu_memory(device)) / GB
         longest = int(examples.longest.max())
         padded = bool((examples.lengths < longest).any())
-        fit = fit_stage(recipe, memory, longest, padded, distributed.world_size())
-        stage = fit.applied_to(stage)
-        share = min(share, max(0.0, 1 - fit.gigabytes / memory))
+        try:
+            fit = fit_stage(recipe, memory, longest, padded, distributed.world_size())
+            stage = fit.applied_to(stage)
+            share = min(share, max(0.0, 1 - fit.gigabytes / memory))
+            said = saved_memory(recipe.last, stage)
+        except Untraceable as error:
+            said = f"not known beforehand ({error})"
     freeze(network, stage.freeze)
     if not stage.objective.masks_inputs:
         freeze(network, ("*embed.mask_token",))
     if not stage.objective.reads_inputs:
         examples = examples.preload(device, share)
     data = TrainingData(recipe.task_of(stage).form, examples, validation_data(recipe).preload(device, share))
-    return replace(stage, budget=stage.budget.as_steps(steps)), data
+    return replace(stage, budget=stage.budget.as_steps(steps)), data, said
 
 
 @dataclass

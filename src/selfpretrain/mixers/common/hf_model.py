@@ -10,6 +10,7 @@ the mixer, so that recipes do not depend on the file. Nothing is downloaded.
 import contextlib
 import functools
 import importlib
+import importlib.util
 import inspect
 import json
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dty
 """Settings of a config that do not change the network."""
 NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
+CONFIG = "config.json"
+"""File of a checkpoint with its architecture."""
 POOLER = "pooler"
 """Name of the module that pools a sequence in some networks; it is not used."""
 
@@ -138,14 +141,12 @@ def gpt_neox(width: int, layers: int, heads: int) -> Any:
 
 def is_available(checkpoint: str | None) -> bool:
     """Return whether the library is installed and the checkpoint, if any, is on this machine."""
-    try:
-        library = _import_transformers()
-        with translate_errors(checkpoint or ""):
-            if checkpoint:
-                library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
-            return True
-    except SpecError:
+    if importlib.util.find_spec(LIBRARY) is None:  # not imported, which takes a second
         return False
+    if not checkpoint or Path(checkpoint, CONFIG).is_file():
+        return True
+    hub = importlib.import_module("huggingface_hub")
+    return isinstance(hub.try_to_load_from_cache(checkpoint, CONFIG), str)
 
 
 def build_from_config(checkpoint: str) -> Any:
