@@ -85,15 +85,15 @@ def test_the_same_recipe_gives_the_same_bits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mixer", "schedule", "cuts"),
+    ("mixer", "optim", "average", "cuts"),
     [
-        (Attention(heads=2), "plateau", [1, 11]),
-        (S4D(states=4), "cosine", [14, 1, 1, 2]),
+        (Attention(heads=2), Optim(schedule="plateau", wait=1), 0.0, [1, 11]),
+        (S4D(states=4), Optim(), 0.0, [14, 1, 1, 2]),
+        (Attention(heads=2), Optim(optimizer="muon"), 0.9, [1, 11, 5]),
     ],
 )
-def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts):
-    optim = Optim(schedule=schedule, wait=1)
-    stages = tuple(replace(stage, optim=optim) for stage in SPT.stages)
+def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, optim, average, cuts):
+    stages = tuple(replace(stage, optim=optim, average=average) for stage in SPT.stages)
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer), stages=stages)
     undisturbed = run(recipe, Workspace(tmp_path / "undisturbed"))
     for cut in cuts:

@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch.overrides import TorchFunctionMode
 
-from ..config import CODE, Count, Positive, Share, is_ours, spec, to_dict
+from ..config import CODE, Count, Positive, Rate, Share, added, is_ours, spec, to_dict
 from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
@@ -101,6 +101,9 @@ class Stage:
     activation_checkpointing: bool = (
         False  # recompute the activations of blocks in the backward pass, to save memory
     )
+    average: Rate = added(
+        0.0
+    )  # decay per step of a running mean of weights, which is evaluated and kept; 0: none
 
 
 @spec
