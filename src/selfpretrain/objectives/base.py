@@ -137,6 +137,7 @@ class Objective(abc.ABC):
     needs_tokens: ClassVar[bool] = False  # whether it is for symbols only
     reads_inputs: ClassVar[bool] = False  # whether it computes targets from inputs in main memory
     pools: ClassVar[bool] = True  # whether its head depends on pooling
+    whole_batch: ClassVar[bool] = False  # whether its loss is of a batch as a whole, which is not split then
 
     def measured(self: Kind, train: SequenceDataset) -> Kind:
         """Return the objective with what it counts in all training sequences; most count nothing."""
@@ -220,6 +221,7 @@ class Denoise(Objective):
     labelled = False
     pools = False
     sees_answers: ClassVar[bool] = False  # whether the network sees the inputs that it is asked about
+    rebuilds: ClassVar[bool] = True  # whether its head needs nothing but features, see ``LatentHead``
 
     distance: Distance
 

@@ -92,7 +92,7 @@ def _ways(recipe: Recipe, stage: Stage) -> Iterator[tuple[bool, int]]:
     yield stage.activation_checkpointing, parts
     if not stage.activation_checkpointing:
         yield True, parts
-    if splits_without_change(network_on_meta(recipe)):
+    if not stage.objective.whole_batch and splits_without_change(network_on_meta(recipe)):
         while parts <= MOST_PARTS and stage.batch % (2 * parts) == 0:
             parts *= 2
             yield True, parts

@@ -126,6 +126,8 @@ class Recipe:
                 )
             if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
+            if stage.grad_accumulation > 1 and stage.objective.whole_batch:
+                raise SpecError("sigreg sees the whole batch: leave out grad_accumulation")
             if stage.objective.needs_causal and not self.model.causal:
                 kind = type(stage.objective).__name__
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")

@@ -34,6 +34,11 @@ class Wrapped(Objective):
         return self.objective.needs_causal
 
     @property
+    def whole_batch(self) -> bool:  # type: ignore[override]  # that of the objective
+        """Whether the loss of the objective is of a batch as a whole."""
+        return self.objective.whole_batch
+
+    @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
         """Whether the objective computes with inputs in main memory."""
         return self.objective.reads_inputs
