@@ -4,10 +4,10 @@ from collections import defaultdict
 
 import pytest
 
-from selfpretrain.registry import find, name_of
+from selfpretrain.registry import find, name_of, names
 from selfpretrain.studies.arms.base import Arm
 from selfpretrain.studies.common.table_study import PATHFINDER
-from selfpretrain.studies.rivals import ARMS, TRANSFORMER, TUNED, Rivals
+from selfpretrain.studies.rivals import ARMS, TRANSFORMER, TUNED, UNMEASURED, Rivals
 from selfpretrain.training.cost import COUNTED
 
 PAID = {arm.column for arm in ARMS if arm.compute == "matched"}
@@ -23,8 +23,14 @@ def test_tasks_rows_and_arms_that_are_tuned_exist():
         assert not arms.keys() & {"scratch", "spt", "spt-augmented"}
 
 
+def test_arms_without_results_are_left_out_of_the_small_scale_alone():
+    small, paper = ({name_of(arm) for arm in Rivals(scale, 1).measured} for scale in ("small", "paper"))
+    assert paper - small == {*UNMEASURED}
+    assert paper == {*names("arms")}
+
+
 def test_on_curves_every_arm_but_those_of_pretraining_is_tuned():
-    untuned = {name_of(arm) for arm in ARMS} - TUNED[PATHFINDER, TRANSFORMER.row].keys()
+    untuned = {name_of(arm) for arm in ARMS} - TUNED[PATHFINDER, TRANSFORMER.row].keys() - {*UNMEASURED}
     assert untuned == {"scratch", "spt", "spt-augmented"}
 
 

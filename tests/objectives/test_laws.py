@@ -20,6 +20,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, objective_for
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.common.masked_inputs import MaskedInputs
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.token_classify import MAX_COUNTED, matthews
 from selfpretrain.registry import name_of
@@ -302,3 +303,30 @@ def test_nothing_is_hidden_where_nothing_is_trained(joint):
     sums = objective.metric_sums(outputs, targets, form)
     assert sums == objective.labels.metric_sums(outputs, targets, form)
     assert objective.predict(outputs).shape == (6,)
+
+
+# ---- labels with masked inputs
+
+
+@pytest.mark.parametrize("signal", ["tokens", "values"])
+def test_labels_with_masked_inputs_do_not_depend_on_what_is_masked(signal):
+    task, objective = toys.Majority(signal=signal), MaskedInputs(Classify(), 1.0)
+    net, batch = network(objective, task), task.load("train").batch(torch.arange(16))
+    targets = objective.make_targets(batch, task.form, generator("test"))
+    hidden = targets.masked.view(*targets.masked.shape, *[1] * (batch.inputs.ndim - 2))
+    other = replace(batch, inputs=torch.where(hidden, 1 - batch.inputs, batch.inputs))
+    changed = objective.make_targets(other, task.form, generator("test"))
+    assert torch.equal(answers(net, targets), answers(net, changed))
+    shares = (targets.masked.sum(1) / batch.real().sum(1)).tolist()
+    assert not (targets.masked & ~batch.real()).any()
+    assert min(shares) < 0.3 and max(shares) > 0.7  # a rate for each example
+    parts = [answers(net, targets.part(rank, 4)) for rank in range(4)]
+    torch.testing.assert_close(torch.stack(parts, 1).flatten(0, 1), answers(net, targets))
+
+
+def test_inputs_are_masked_in_training_alone():
+    task, objective = toys.Majority(), MaskedInputs(Classify())
+    assert objective.masks_inputs and objective.labelled and name_of(objective) == "noisy-classify"
+    with torch.no_grad():
+        batch = task.load("train").batch(torch.arange(4))
+        assert objective.make_targets(batch, task.form, generator("test")).masked is None

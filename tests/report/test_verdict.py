@@ -237,6 +237,14 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():
     assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
 
 
+def test_collapsed_targets_of_pretraining_are_a_remark():
+    found = one([0.1, 0.11, 0.12])
+    assert "collapsed" not in " ".join(caveats([found]))
+    scores = found.task.cells[0].scored.scores | {"val": {"score": 0.0, "spread": 1e-4, "collapsed": 1.0}}
+    first, *_ = caveats([arm(found, SPT, scores=scores)])
+    assert first.startswith("The targets of pretraining collapsed: SPT (3 runs). ")
+
+
 def test_arms_with_equal_answers_decide_nothing(tmp_path):
     same, other = tmp_path / "same", tmp_path / "other"
     for folder, answers in ((same, [0, 1, 1, 0]), (other, [0, 1, 0, 1])):

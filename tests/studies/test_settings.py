@@ -186,8 +186,8 @@ def test_one_s_own_proposes_its_own(signal, rate):
         ("maskd", "no objective called 'maskd'; did you mean 'masked'?"),
         (
             "classify",
-            "rebuilds no inputs; self-pretraining takes causal or diffusion or masked or ngram-statistics or "
-            "replaced or spans",
+            "rebuilds no inputs; self-pretraining takes causal or contrastive or diffusion or latent or "
+            "masked or ngram-statistics or replaced or spans",
         ),
         (
             f"{HERE}:HERE",

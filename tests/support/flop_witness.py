@@ -27,6 +27,7 @@ def counted_step(recipe, batches=800):
     stage, form = recipe.last, recipe.task_of(recipe.last).form
     network, data = build_network(recipe), training_data(recipe)
     freeze(network, stage.freeze)
+    optimizer = stage.optim.build(network, recipe.model.mixer.slow())
     sampler = BatchSampler(data.longest, stage.batch, recipe.seed)
     known, total = {}, 0.0
     for step in range(batches):
@@ -39,7 +40,14 @@ def counted_step(recipe, batches=800):
         (low, first), (high, last) = (*points.items(), *points.items())[:2]
         slope = (last - first) / (high - low) if high != low else 0.0
         total += first + slope * (answers - low)
-    return total / batches
+    return total / batches + counted_update(optimizer)
+
+
+def counted_update(optimizer):
+    """FLOPs of a step of an optimizer, with the gradients of the last backward pass."""
+    with FlopCounterMode(display=False) as counter:
+        optimizer.step()
+    return counter.get_total_flops()
 
 
 def counted(network, objective, targets, form):

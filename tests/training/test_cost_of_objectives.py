@@ -7,13 +7,23 @@ from flop_witness import counted_step
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find
 from selfpretrain.training import cost
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 
-DENOISING = ("masked", "causal", "spans", "diffusion", "replaced", "ngram-statistics")
+DENOISING = (
+    "masked",
+    "causal",
+    "spans",
+    "diffusion",
+    "replaced",
+    "ngram-statistics",
+    "latent",
+    "contrastive",
+)
 LENGTHS = {"4": (4, 4), "8": (8, 8), "4 to 12": (4, 12)}
 QUICK = {("masked", "4"), ("diffusion", "4 to 12")}
 CASES = [
@@ -34,6 +44,21 @@ def recipe(objective, lengths, vocab=2000, width=32, batch=64, examples=640, **t
 @pytest.mark.parametrize(("name", "lengths"), CASES)
 def test_a_denoising_step_costs_what_batches_cost_on_average(name, lengths):
     one = recipe(find("objectives", name)(), LENGTHS[lengths])
+    assert cost.plan(one).flops_per_step == pytest.approx(counted_step(one, 400), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        Latent("masked", "average"),
+        pytest.param(Latent("masked", "features", "sigreg"), marks=pytest.mark.slow),
+        pytest.param(Latent("next", "average"), marks=pytest.mark.slow),
+        pytest.param(Latent("next", "embedding", "sigreg"), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_second_pass_for_the_targets_is_paid_for(objective):
+    one = recipe(objective, LENGTHS["4 to 12"])
     assert cost.plan(one).flops_per_step == pytest.approx(counted_step(one, 400), rel=0.01)
 
 

@@ -19,6 +19,7 @@ from selfpretrain.errors import Interrupted, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
 from selfpretrain.runner.stage import run
@@ -85,15 +86,16 @@ def test_the_same_recipe_gives_the_same_bits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mixer", "schedule", "cuts"),
+    ("mixer", "optim", "average", "objective", "cuts"),
     [
-        (Attention(heads=2), "plateau", [1, 11]),
-        (S4D(states=4), "cosine", [14, 1, 1, 2]),
+        (Attention(heads=2), Optim(schedule="plateau", wait=1), 0.0, Masked(0.5), [1, 11]),
+        (S4D(states=4), Optim(), 0.0, Latent("masked", "features", "sigreg"), [14, 1, 1, 2]),
+        (Attention(heads=2), Optim(optimizer="muon"), 0.9, Latent("masked", "average"), [1, 11, 5]),
     ],
 )
-def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, schedule, cuts):
-    optim = Optim(schedule=schedule, wait=1)
-    stages = tuple(replace(stage, optim=optim) for stage in SPT.stages)
+def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, optim, average, objective, cuts):
+    stages = tuple(replace(stage, optim=optim, average=average) for stage in SPT.stages)
+    stages = (replace(stages[0], objective=objective), *stages[1:])
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer), stages=stages)
     undisturbed = run(recipe, Workspace(tmp_path / "undisturbed"))
     for cut in cuts:

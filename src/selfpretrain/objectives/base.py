@@ -41,16 +41,18 @@ class ObjectiveBatch:
 
     def part(self, rank: int, world: int) -> "ObjectiveBatch":
         """Return the part of one process (``rank`` of ``world``); ``size`` still counts the whole batch."""
-        batch = self.batch.part(rank, world)
-        if self.loss_mask is None:
-            return replace(self, batch=batch, labels=self.labels[rank::world])
-        labels, loss_mask = (shard(x, rank, world, self.batch.views) for x in (self.labels, self.loss_mask))
-        masked, weights = (
+        masked, loss_mask, weights = (
             None if x is None else shard(x, rank, world, self.batch.views)
-            for x in (self.masked, self.position_weights)
+            for x in (self.masked, self.loss_mask, self.position_weights)
         )
+        by_example = self.loss_mask is None
         return replace(
-            self, batch=batch, labels=labels, masked=masked, loss_mask=loss_mask, position_weights=weights
+            self,
+            batch=self.batch.part(rank, world),
+            labels=shard(self.labels, rank, world, 1 if by_example else self.batch.views),
+            masked=masked,
+            loss_mask=loss_mask,
+            position_weights=weights,
         )
 
     def to(self, device: torch.device) -> "ObjectiveBatch":
@@ -135,6 +137,7 @@ class Objective(abc.ABC):
     needs_tokens: ClassVar[bool] = False  # whether it is for symbols only
     reads_inputs: ClassVar[bool] = False  # whether it computes targets from inputs in main memory
     pools: ClassVar[bool] = True  # whether its head depends on pooling
+    whole_batch: ClassVar[bool] = False  # whether its loss is of a batch as a whole, which is not split then
 
     def measured(self: Kind, train: SequenceDataset) -> Kind:
         """Return the objective with what it counts in all training sequences; most count nothing."""
@@ -218,6 +221,7 @@ class Denoise(Objective):
     labelled = False
     pools = False
     sees_answers: ClassVar[bool] = False  # whether the network sees the inputs that it is asked about
+    rebuilds: ClassVar[bool] = True  # whether its head needs nothing but features, see ``LatentHead``
 
     distance: Distance
 

@@ -12,7 +12,7 @@ from ..config import spec
 from ..data.dataset import Batch
 from ..data.spec import SequenceSpec
 from .base import Denoise, ObjectiveBatch
-from .common.reconstruction import Distance
+from .common.reconstruction import Distance, followed
 
 
 @spec
@@ -25,9 +25,7 @@ class Causal(Denoise):
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with the next position as label, and the positions that have one as loss mask."""
-        real = batch.real()
-        loss_mask = torch.zeros_like(real)
-        loss_mask[:, :-1] = real[:, :-1] & real[:, 1:]
+        loss_mask = followed(batch.real())
         return ObjectiveBatch(
             batch,
             self.reconstruction_target(batch, form).roll(-1, dims=1),

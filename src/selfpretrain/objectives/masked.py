@@ -11,9 +11,9 @@ import torch
 
 from ..config import Share, spec
 from ..data.dataset import Batch
-from ..data.spec import SequenceSpec, Tokens
+from ..data.spec import SequenceSpec
 from .base import Denoise, ObjectiveBatch
-from .common.reconstruction import Distance, at_least_one
+from .common.reconstruction import Distance, at_least_one, usual_rate
 
 
 @spec
@@ -27,10 +27,8 @@ class Masked(Denoise):
 
     @classmethod
     def for_signal(cls, form: SequenceSpec) -> "Masked":
-        """Return the objective with the rate for a signal: 0.15 for symbols, 0.5 for levels, else 0.25."""
-        if isinstance(form.signal, Tokens):
-            return cls(0.15)
-        return cls(0.5 if form.signal.levels else 0.25)
+        """Return the objective with the rate for a signal, see ``usual_rate``."""
+        return cls(usual_rate(form))
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the batch with a mask, drawn on the CPU so that it is the same on all devices."""

@@ -172,6 +172,12 @@ class TaskAnalysis:
         cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
         return tuple(c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
 
+    def collapsed(self, column: str) -> int:
+        """Return the number of runs in which the targets of a stage were all alike on validation."""
+        cells = [cell for cell in self.task.finished if cell.column == column]
+        ends = [[stage.scores.get("val", {}) for stage in cell.stages] for cell in cells]
+        return sum(any(end.get("collapsed") for end in each) for each in ends)
+
 
 @dataclass(frozen=True)
 class Analysis:

@@ -28,8 +28,8 @@ class Caveat:
 def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
     """Return a sentence for every kind of caveat, the most serious first; empty if there is none."""
     checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
-        _diverged, _missing, _restored, _undefined, _overlap, _not_matched, _clusters, _no_examples, _late,
-        _few_seeds, _machines,
+        _diverged, _collapsed, _missing, _restored, _undefined, _overlap, _not_matched, _clusters,
+        _no_examples, _late, _few_seeds, _machines,
     ]  # fmt: skip
     return [line for check in checks for line in _merged(tasks, check)]
 
@@ -64,6 +64,16 @@ def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
             ". These runs are marked † and still count in every mean: they show that the settings do "
             "not fit, not what the arm can do.",
         )
+
+
+def _collapsed(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    columns = analysis.task.columns
+    found = [
+        f"{column} ({format.plural(n, 'run')})" for column in columns if (n := analysis.collapsed(column))
+    ]
+    if found:
+        after = ". Representations of all positions are alike there, so there was nothing to predict."
+        yield Caveat("The targets of pretraining collapsed: ", "; ".join(found), after)
 
 
 def _missing(analysis: TaskAnalysis) -> Iterator[Caveat]:

@@ -1,9 +1,10 @@
 """Cost of a stage: parameters, FLOPs per training step, and from them the number of steps of a budget.
 
-A multiply-add counts as two FLOPs, causal attention is not halved, softmax, norms and the optimizer are left
-out, and an FFT of N complex points counts 5 N log2 N (half for real ones). Gradients count for all weights,
-unless the head alone is trained. Torch's own counter misses attention on CPUs, LSTMs and FFTs, and counts the
-gradient of a depthwise kernel as that of a full one, hence the formulas in ``flops``.
+A multiply-add counts as two FLOPs, causal attention is not halved, softmax, norms and AdamW are left out, the
+matrix products of Muon are not, and an FFT of N complex points counts 5 N log2 N (half for real ones).
+Gradients count for all weights, unless the head alone is trained. Torch's own counter misses attention on
+CPUs, LSTMs and FFTs, and counts the gradient of a depthwise kernel as that of a full one, hence the formulas
+in ``flops``.
 """
 
 import bisect
@@ -142,12 +143,14 @@ class Planner:
                 parameters = sum(p.numel() for p in network.parameters())
                 per_step = _of_shipped_results().get(_key(replace(recipe, seed=0)), 0.0)
                 per_step = per_step or _flops_per_step(recipe, network, data, order)
+                per_step += recipe.last.optim.flops(network)
         return Cost(1, per_step, order.per_epoch, order.padding_share(data.lengths.amax(0)), parameters)
 
 
 def _one_step(recipe: Recipe) -> Recipe:
     """Return a recipe of one step of the last stage, whatever its budget and the stages before."""
-    step = replace(recipe.last, budget=Budget(steps=1), optim=Optim(), evals=1)
+    optim = Optim(optimizer=recipe.last.optim.optimizer)
+    step = replace(recipe.last, budget=Budget(steps=1), optim=optim, evals=1, average=0.0)
     return replace(recipe, stages=(step,))
 
 

@@ -109,7 +109,7 @@ def _ways(
     if not stage.activation_checkpointing:
         yield True, parts
     as_given = _as_run(recipe, stage, stage.activation_checkpointing, parts)
-    if trace(as_given, length, padded).independent:
+    if not stage.objective.whole_batch and trace(as_given, length, padded).independent:
         while parts <= MOST_PARTS and stage.batch % (2 * parts) == 0:
             parts *= 2
             yield True, parts

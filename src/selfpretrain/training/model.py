@@ -24,6 +24,7 @@ from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import KernelLayer, LayerContext, Mixer, Positions, recompute_layers, refuse_causal
 from ..objectives.common.heads import Pooling
+from ..objectives.common.latent import LatentHead
 from ..registry import name_of
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask, Vectors
 from ..system import distributed
@@ -87,6 +88,8 @@ class Model:
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)
+        if isinstance(head, LatentHead):
+            head.attach(network)
         return network
 
     @property
@@ -120,6 +123,15 @@ class Embed(nn.Module):
         Raises:
             SpecError: if a sequence is longer than the position encoding.
         """
+        x = self.content(inputs, masked)
+        if not self.adds_positions:
+            return x
+        if x.shape[1] > self.position.shape[0]:
+            raise SpecError(f"sequence of length {x.shape[1]}, positions for {self.position.shape[0]}")
+        return x + self.position[: x.shape[1]]
+
+    def content(self, inputs: Inputs, masked: PositionMask = None) -> Vectors:
+        """Return the embedding of the input at every position, whatever the position."""
         if self.symbol is not None:
             if isinstance(self.signal, Values):
                 inputs = self.signal.level_of(inputs[..., 0], self.signal.levels or 1)
@@ -130,11 +142,7 @@ class Embed(nn.Module):
             values = values if masked is None else values.masked_fill(masked[..., None], 0)
             x = self.value(values)
             x = x if masked is None else x + masked[..., None] * self.mask_token
-        if not self.adds_positions:
-            return x
-        if x.shape[1] > self.position.shape[0]:
-            raise SpecError(f"sequence of length {x.shape[1]}, positions for {self.position.shape[0]}")
-        return x + self.position[: x.shape[1]]
+        return x
 
     @torch.no_grad()
     def load_embeddings(self, rows: Float[Tensor, "V D"] | None) -> None:
@@ -278,6 +286,8 @@ class Network(nn.Module):
     ) -> Float[Tensor, "outputs K"]:
         """Return the head's outputs: one per example, or one per position of ``loss_mask``."""
         x = self.features(inputs, padding_mask, masked)
+        if isinstance(self.head, LatentHead):
+            return self.head(x, padding_mask, loss_mask, self, inputs).to(x.dtype)
         return self.head(x, padding_mask, loss_mask).to(x.dtype)
 
 

@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch.overrides import TorchFunctionMode
 
-from ..config import CODE, Count, Positive, Share, is_ours, spec, to_dict
+from ..config import CODE, Count, Positive, Rate, Share, added, is_ours, spec, to_dict
 from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
@@ -101,6 +101,9 @@ class Stage:
     activation_checkpointing: bool = (
         False  # recompute the activations of blocks in the backward pass, to save memory
     )
+    average: Rate = added(
+        0.0
+    )  # decay per step of a running mean of weights, which is evaluated and kept; 0: none
 
 
 @spec
@@ -123,6 +126,8 @@ class Recipe:
                 )
             if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
+            if stage.grad_accumulation > 1 and stage.objective.whole_batch:
+                raise SpecError("sigreg sees the whole batch: leave out grad_accumulation")
             if stage.objective.needs_causal and not self.model.causal:
                 kind = type(stage.objective).__name__
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")

@@ -12,6 +12,7 @@ from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..mixers.ops._exact import matmul_precision
 from ..objectives.base import ObjectiveBatch
+from ..objectives.common.latent import LatentHead
 from ..system import distributed
 from .model import Network
 from .recipe import Precision, Stage
@@ -103,11 +104,15 @@ def step(
         total = total + loss.detach()
         part_targets = replace(part, size=targets.size / parts)  # equal shares that add up to the whole
         accumulate_sums(sums, stage.objective.metric_sums(outputs.detach(), part_targets, form))
-    if stage.optim.clip:
-        whole = network.module if isinstance(network, DistributedDataParallel) else network
-        for each in whole.networks():  # type: ignore[operator]  # members of an ensemble are clipped alone
-            nn.utils.clip_grad_norm_(each.parameters(), stage.optim.clip)
+    whole = network.module if isinstance(network, DistributedDataParallel) else network
+    for each in whole.networks() if stage.optim.clip else ():  # type: ignore[operator]
+        nn.utils.clip_grad_norm_(
+            each.parameters(), stage.optim.clip
+        )  # members of an ensemble are clipped alone
     optimizer.step()
+    for each in whole.networks():  # type: ignore[operator]
+        if isinstance(each.head, LatentHead):
+            each.head.follow(each)
     return total, sums
 
 

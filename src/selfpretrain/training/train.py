@@ -1,8 +1,8 @@
 """Training: one loop with early stopping for pretraining, finetuning and training from scratch.
 
 The batch, the masked positions and the learning rate of a step are pure functions of seed and step. All
-other state (weights, optimizer, dropout's random state, best weights so far) is in the checkpoint, so that a
-resumed run is bit-identical to an uninterrupted one.
+other state (weights, their average, optimizer, dropout's random state, best weights so far) is in the
+checkpoint, so that a resumed run is bit-identical to an uninterrupted one.
 """
 
 import contextlib
@@ -179,6 +179,8 @@ def train(
             run.save_if_due()
     if stage.select == "best":
         network.load_state_dict(run.best)
+    elif run.average:
+        network.load_state_dict(run.average)
     if not run.state.scores:
         run.state.scores = run.score()
     return run.state
@@ -214,6 +216,7 @@ class _Run:
             self.wrapped_network = DistributedDataParallel(network)
         self.state = Trained()
         self.best = _copy_weights(network)
+        self.average = _copy_weights(network) if stage.average else {}
         # Since the last line of the log: sum of losses and number of steps; metric sums.
         self.running = torch.zeros(2, device=self.device)
         self.sums = dict[str, Tensor]()
@@ -247,6 +250,7 @@ class _Run:
         self.running[1] += 1
         accumulate_sums(self.sums, sums)
         self.state.step += 1
+        self._update_average()
         now = time.perf_counter()
         self.state.seconds += now - self.clock
         self.clock = now
@@ -304,10 +308,29 @@ class _Run:
         fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
 
+    def _update_average(self) -> None:
+        """Move the average a towards the weights w: a_k = d a_(k-1) + (1 - d) w_k after step k.
+
+        The decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
+        """
+        step = self.state.step
+        share = 1 - min(self.stage.average, (1 + step) / (10 + step))
+        for name, value in self.network.state_dict().items() if self.average else ():
+            if value.is_floating_point():
+                self.average[name].lerp_(value, share)
+            else:
+                self.average[name].copy_(value)
+
     def score(self) -> dict[str, float]:
-        """Return the scores on the validation split."""
+        """Return the scores on the validation split, of the average of weights if there is one."""
         stage, data = self.stage, self.data
-        return evaluate(self.network, stage.objective, data.val, data.form, stage.precision).scores
+        trained = _copy_weights(self.network) if self.average else {}
+        if self.average:
+            self.network.load_state_dict(self.average)
+        scores = evaluate(self.network, stage.objective, data.val, data.form, stage.precision).scores
+        if self.average:
+            self.network.load_state_dict(trained)
+        return scores
 
     def _validate(self) -> dict[str, float]:
         state = self.state
@@ -322,7 +345,8 @@ class _Run:
             state.best_score = scores[criterion]
             state.best_step = state.step
             state.since_best = 0
-            self.best = _copy_weights(self.network)
+            kept = self.average or self.network.state_dict()
+            self.best = {name: value.detach().clone() for name, value in kept.items()}
         if improved or self.stage.select == "last":
             state.scores = scores
         if self.stage.optim.schedule == "plateau" and self._plateau_reached(scores[criterion]):
@@ -374,6 +398,7 @@ class _Run:
         """Save a checkpoint."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.items()}
         for i, entry in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{i}.{name}": value for name, value in entry.items()}
         tensors |= {"random.cpu": torch.get_rng_state(), "running": self.running}
@@ -385,9 +410,11 @@ class _Run:
     def _resume(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         self.state = Trained(**state)
         self.network.load_state_dict(_strip_prefix("network.", tensors))
-        self.best = {name: value.to(self.device) for name, value in _strip_prefix("best.", tensors).items()}
+        self.best, self.average, self.sums = (
+            {name: value.to(self.device) for name, value in _strip_prefix(prefix, tensors).items()}
+            for prefix in ("best.", "average.", "sum.")
+        )
         self.running = tensors["running"].to(self.device)
-        self.sums = {name: value.to(self.device) for name, value in _strip_prefix("sum.", tensors).items()}
         entries: dict[int, dict[str, Tensor]] = {}
         for key, value in _strip_prefix("optimizer.", tensors).items():
             i, _, name = key.partition(".")

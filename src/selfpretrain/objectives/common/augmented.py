@@ -3,24 +3,20 @@
 Validation and test see the sequences as they are.
 """
 
-from dataclasses import replace
-
 import torch
-from torch import Tensor, nn
 
 from ...config import spec
-from ...data.dataset import Augmentation, Batch, SequenceDataset
+from ...data.dataset import Augmentation, Batch
 from ...data.spec import SequenceSpec
 from ...registry import name_of
-from ..base import Objective, ObjectiveBatch
-from .heads import Pooling
+from ..base import ObjectiveBatch
+from .wrapped import Wrapped
 
 
 @spec
-class Augmented(Objective):
+class Augmented(Wrapped):
     """Another objective, whose batches are changed first."""
 
-    objective: Objective
     augmentation: Augmentation
 
     @property
@@ -29,59 +25,12 @@ class Augmented(Objective):
         return f"augmented-{name_of(self.objective)}"
 
     @property
-    def labelled(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective uses labelled examples only."""
-        return self.objective.labelled
-
-    @property
-    def masks_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective masks inputs."""
-        return self.objective.masks_inputs
-
-    @property
-    def needs_causal(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective needs a causal model."""
-        return self.objective.needs_causal
-
-    @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
-        """Return whether the objective or the augmentation computes with inputs in main memory."""
+        """Whether the objective or the augmentation computes with inputs in main memory."""
         return self.objective.reads_inputs or self.augmentation.reads_inputs
-
-    def measured(self, train: SequenceDataset) -> "Augmented":
-        """Return the objective, with another one that has measured the training sequences."""
-        return replace(self, objective=self.objective.measured(train))
-
-    def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
-        """Return the head of the objective."""
-        return self.objective.head(form, width, pooling)
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
         """Return the targets of the batch, changed if gradients are enabled."""
         if torch.is_grad_enabled():
             batch = self.augmentation.apply(batch, form, random)
         return self.objective.make_targets(batch, form, random)
-
-    def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
-        """Return the loss of the objective."""
-        return self.objective.loss(outputs, targets, form)
-
-    def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Return the metric sums of the objective."""
-        return self.objective.metric_sums(outputs, targets, form)
-
-    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Return the metrics of the objective."""
-        return self.objective.scores(metric_sums)
-
-    def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """Return the shares of the objective, see ``Objective.shares``."""
-        return self.objective.shares(outputs, targets)
-
-    def confidence(self, outputs: Tensor) -> Tensor | None:
-        """Return the predicted probability of each answer."""
-        return self.objective.confidence(outputs)
-
-    def predict(self, outputs: Tensor) -> Tensor:
-        """Return the answers of the objective."""
-        return self.objective.predict(outputs)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ...mixers.ops._exact import full_precision
 from ...shapes import LossMask, PaddingMask, Vectors
+from .latent import at_rows
 
 Pooling = Literal["mean", "max", "last", "attention"]
 Style = Literal["linear", "norm", "mlp", "mlp-relu"]
@@ -24,10 +25,7 @@ class PerPosition(nn.Module):
         self, x: Vectors, padding_mask: PaddingMask = None, loss_mask: LossMask = None
     ) -> Float[Tensor, "outputs K"]:
         """Return the outputs at the positions of the loss mask (None: all), sequence by sequence."""
-        flat = x.flatten(0, 1)
-        if loss_mask is not None:
-            flat = x[loss_mask] if loss_mask.dtype == torch.bool else flat.index_select(0, loss_mask)
-        return self.linear(flat)
+        return self.linear(at_rows(x, loss_mask))
 
 
 class Pooled(nn.Module):

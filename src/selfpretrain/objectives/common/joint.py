@@ -67,8 +67,10 @@ class Joint(Objective):
         """Return a module with both heads.
 
         Raises:
-            SpecError: if labels belong to positions rather than examples.
+            SpecError: if labels belong to positions rather than examples, or targets are latent.
         """
+        if not self.denoise.rebuilds:
+            raise SpecError("labels and latent targets at once are not offered; train them in turn")
         if isinstance(form.target, PositionClasses):
             raise SpecError("labels of positions and denoising at once are not offered; train them in turn")
         return JointHead(self.labels.head(form, width, pooling), self.denoise.head(form, width, pooling))

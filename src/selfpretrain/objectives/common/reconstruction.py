@@ -94,6 +94,20 @@ def scores(sums: dict[str, float]) -> dict[str, float]:
     return metrics | {"r2": 1 - sums["squared"] / total if total > 0 else 0.0}
 
 
+def usual_rate(form: SequenceSpec) -> float:
+    """Return the masking rate for a signal: 0.15 for symbols, 0.5 for levels, else 0.25."""
+    if isinstance(form.signal, Tokens):
+        return 0.15
+    return 0.5 if form.signal.levels else 0.25
+
+
+def followed(real: Bool[Tensor, "B L"]) -> Bool[Tensor, "B L"]:
+    """Return which positions have a successor that is no padding."""
+    wanted = torch.zeros_like(real)
+    wanted[:, :-1] = real[:, :-1] & real[:, 1:]
+    return wanted
+
+
 def at_least_one(
     chance: Float[Tensor, "B L"], below: float, real: Bool[Tensor, "B L"]
 ) -> Bool[Tensor, "B L"]:

@@ -10,8 +10,9 @@ from ...errors import SpecError
 from ...registry import first_line, name_of, resolve
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
-from ...training.recipe import Recipe
-from ..recipes.arms import MATCHED, SPT, ArmRecipes
+from ...training.optim import NO_MATRICES, hidden_matrices
+from ...training.recipe import Recipe, build_on_meta
+from ..recipes.arms import MATCHED, SPT, ArmRecipes, budget_of, with_muon
 
 USUAL = ("scratch", "matched", "spt")
 """Names of the arms that are compared unless others are chosen."""
@@ -44,9 +45,34 @@ class Arm(abc.ABC):
         return ""
 
 
+class MuonStages(Arm):
+    """SPT with Muon in some of its stages, for the FLOPs that each has with AdamW."""
+
+    before: ClassVar[bool] = True  # whether Muon pretrains
+    after: ClassVar[bool] = True  # whether Muon finetunes
+
+    def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
+        """Return the recipe of SPT with another optimizer, whose steps cost a little more."""
+        stages = (arms.pretrain, arms.finetune)
+        budgets = [budget_of(Recipe(task, arms.model, (stage,)), planner) for stage in stages]
+        muon = [with_muon(stage, budget) for stage, budget in zip(stages, budgets, strict=True)]
+        chosen = zip((self.before, self.after), muon, stages, strict=True)
+        return Recipe(task, arms.model, tuple(new if wanted else old for wanted, new, old in chosen))
+
+    def refusal(self, task: Task, arms: ArmRecipes) -> str:
+        """Return why the mixer cannot be pretrained, or not with Muon; "" if it can."""
+        return pretraining_refusal(arms) or muon_refusal(task, arms)
+
+
 def pretraining_refusal(arms: ArmRecipes) -> str:
     """Return why an architecture cannot be pretrained; "" if it can."""
     return "" if arms.model.mixer.denoises else NO_SPT
+
+
+def muon_refusal(task: Task, arms: ArmRecipes) -> str:
+    """Return why Muon has nothing to update in a network; "" if it has."""
+    network = build_on_meta(Recipe(task, arms.scratch_model, (arms.scratch,)))
+    return "" if hidden_matrices(network) else NO_MATRICES
 
 
 def augmentation_of(task: Task) -> Augmentation:

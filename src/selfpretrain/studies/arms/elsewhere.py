@@ -6,8 +6,8 @@ from ...config import spec
 from ...tasks.base import Task
 from ...tasks.procedural import Procedural
 from ...training.cost import COUNTED, Planner
-from ...training.recipe import Budget, Recipe
-from ..recipes.arms import ArmRecipes
+from ...training.recipe import Recipe
+from ..recipes.arms import ArmRecipes, budget_of
 from .base import Arm, pretraining_refusal
 
 LARGEST = 60_000
@@ -27,11 +27,10 @@ class Elsewhere(Arm):
         """Return the recipe of SPT with another source of sequences, for the same FLOPs."""
         form = task.form
         number = max(3, min(LARGEST, len(task.load("train"))))
-        flops = planner.plan(Recipe(task, arms.model, (arms.pretrain,))).flops
         pretrain = replace(
             arms.pretrain,
             source=planner.task(Procedural(form.signal, form.length, train=number)),
-            budget=Budget(flops=flops, hours=arms.pretrain.budget.hours),
+            budget=budget_of(Recipe(task, arms.model, (arms.pretrain,)), planner),
         )
         return Recipe(task, arms.model, (pretrain, arms.finetune))
 

@@ -37,6 +37,8 @@ class JointTraining(Arm):
             return "labels of positions and denoising at once are not offered"
         if not isinstance(arms.pretrain.objective, Denoise):
             return "augmentation with labels and denoising at once is not offered"
+        if not arms.pretrain.objective.rebuilds:
+            return "labels and latent targets at once are not offered"
         return pretraining_refusal(arms)
 
 

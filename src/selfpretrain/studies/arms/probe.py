@@ -5,8 +5,8 @@ from dataclasses import replace
 from ...config import spec
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
-from ...training.recipe import Budget, Recipe
-from ..recipes.arms import ArmRecipes
+from ...training.recipe import Recipe
+from ..recipes.arms import ArmRecipes, budget_of
 from .base import Arm, pretraining_refusal
 
 EVERYTHING_BUT_THE_HEAD = ("embed.*", "blocks.*")
@@ -31,7 +31,7 @@ class HeadAlone(Arm):
         head = replace(
             arms.finetune,
             freeze=(*EVERYTHING_BUT_THE_HEAD, *norm),
-            budget=Budget(flops=planner.plan(spt).flops, hours=arms.finetune.budget.hours),
+            budget=budget_of(spt, planner),
         )
         return Recipe(task, arms.model, (arms.pretrain, head))
 

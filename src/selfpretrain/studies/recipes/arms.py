@@ -23,6 +23,7 @@ MATCHED = "scratch (matched)"
 """Column of training from scratch with the FLOPs of self-pretraining and finetuning together."""
 SPT = "SPT"
 """Column of self-pretraining and finetuning."""
+NO_SECONDS = "compute cannot be matched to a budget in seconds; give steps, epochs or FLOPs"
 STAGES = ("pretrain", "finetune", "scratch")
 
 
@@ -98,13 +99,29 @@ def matched_stage(task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> S
         before = replace(before, objective=arms.finetune.objective)
     spt = Recipe(task, arms.model, (before, arms.finetune))
     if any(stage.budget.seconds for stage in spt.stages):
-        raise SpecError("compute cannot be matched to a budget in seconds; give steps, epochs or FLOPs")
+        raise SpecError(NO_SECONDS)
     evals = arms.pretrain.evals + arms.finetune.evals
     hours = [stage.budget.hours for stage in spt.stages]
     limit = None if None in hours else sum(each or 0.0 for each in hours)
     optim = replace(arms.scratch.optim, cosine_steps=None)  # a cosine spans the longer budget
     budget = Budget(flops=planner.total(spt), hours=limit)
     return replace(arms.scratch, optim=optim, budget=budget, evals=evals)
+
+
+def budget_of(recipe: Recipe, planner: Planner) -> Budget:
+    """Return the budget of a recipe's last stage in FLOPs, with its limit in hours.
+
+    Raises:
+        SpecError: if it is in seconds.
+    """
+    if recipe.last.budget.seconds:
+        raise SpecError(NO_SECONDS)
+    return Budget(flops=planner.plan(recipe).flops, hours=recipe.last.budget.hours)
+
+
+def with_muon(stage: Stage, budget: Budget | None = None) -> Stage:
+    """Return the stage with the optimizer Muon, and with another budget unless that is None."""
+    return replace(stage, optim=replace(stage.optim, optimizer="muon"), budget=budget or stage.budget)
 
 
 def supervised_objective(task: Task) -> Objective:
