@@ -1,7 +1,8 @@
 """One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
 
 python tests/support/steps.py BACKEND MIXER ...  a line of JSON for each: mixer, relative differences of loss
-                                                 and gradient, whether its blocks are a graph each
+                                                 and gradient, whether its blocks are a graph each; for the
+                                                 name "statistics" those of a batch norm, plain and compiled
 """
 
 import json
@@ -91,12 +92,21 @@ def apart(a, b):
     return float((a - b).norm() / b.norm())
 
 
+def running(compile):
+    """Running statistics where activations of compiled blocks are recomputed, rounded."""
+    found = statistics(toys.Normed(), compile=compile, activation_checkpointing=compile)
+    return {key: [round(float(x), 4) for x in value.flatten()] for key, value in found.items()}
+
+
 def main():
     backend, *names = sys.argv[1:]
     whole = torch.nn.Module.compile
     torch.nn.Module.compile = lambda block: whole(block, backend=backend)
     for name in names or MIXERS:
         torch._dynamo.reset()
+        if name == "statistics":
+            print(json.dumps({"plain": running(False), "compiled": running(True)}), flush=True)
+            continue
         breaks = torch._dynamo.utils.counters["graph_break"]
         breaks.clear()
         (loss, gradient), (fast, of_fast) = (gradients(*asked(name), compile=c) for c in (False, True))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import toys
-from processes import SUPPORT, python
+from processes import SUPPORT
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
@@ -117,19 +117,6 @@ def test_recomputed_activations_count_once_in_running_statistics(mixer, precisio
     assert all(torch.equal(plain[key], again[key]) for key in plain)
 
 
-def test_recomputed_activations_of_compiled_blocks_count_once_in_running_statistics():
-    code = """
-import torch, toys, steps
-whole = torch.nn.Module.compile
-torch.nn.Module.compile = lambda block: whole(block, backend="eager")
-for compile in (False, True):
-    found = steps.statistics(toys.Normed(), compile=compile, activation_checkpointing=compile)
-    print({key: [round(float(x), 4) for x in value.flatten()] for key, value in found.items()})
-"""
-    plain, again = python(code).splitlines()
-    assert plain == again
-
-
 def compiled(backend, *names):
     """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
     command = [sys.executable, "-W", "ignore", str(SUPPORT / "steps.py"), backend, *names]
@@ -143,10 +130,12 @@ def are_close(found, names):
     assert [line for line in found if max(line["loss"], line["gradient"]) > COMPILED] == []
 
 
-def test_blocks_of_a_sample_are_close_and_one_graph_when_they_are_traced():
-    found = compiled("aot_eager", *SAMPLE)
+def test_blocks_of_a_sample_are_close_and_one_graph_and_count_once_when_they_are_traced():
+    """Recomputed activations of compiled blocks count once in running statistics."""
+    *found, statistics = compiled("aot_eager", *SAMPLE, "statistics")
     are_close(found, SAMPLE)
     assert all(line["whole"] for line in found)
+    assert statistics["compiled"] == statistics["plain"] and len(statistics["plain"]) > 3
 
 
 @pytest.mark.slow
