@@ -165,6 +165,14 @@ def drawing() -> Iterator[Callable[[], AbstractContextManager[None]]]:
         yield draw
 
 
+@pytest.fixture(autouse=True)
+def known_state() -> None:
+    """Begin with one thread and a known random state."""
+    import toys
+
+    toys.settle()
+
+
 @pytest.fixture
 def drawn_pictures(drawing: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Draw the pictures of pages for a test that looks at them."""

@@ -39,11 +39,6 @@ TASKS = {
 every_task = pytest.mark.parametrize("task", ["equal", "unequal", "values"])
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 @functools.cache
 def arms_of(task, steps=400):
     """Network and stages of a comparison on a toy, small enough to count."""

@@ -38,11 +38,6 @@ SPT = Recipe(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def weights(folder):
     return load_file(folder / "weights.safetensors")
 

@@ -43,11 +43,6 @@ COMPILED = 1e-5
 """How far compiled blocks may take a gradient."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 @every_mixer
 def test_a_step_is_the_same_in_half_precision_in_parts_and_with_activations_worked_out_again(name):
     loss, gradient = gradients(*asked(name))

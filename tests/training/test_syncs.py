@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import toys
 from selfpretrain import registry
 from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
 from selfpretrain.data.dataset import SequenceDataset, generator
@@ -100,11 +99,6 @@ def seen(monkeypatch):
 
     monkeypatch.setattr(torch, "autocast", autocast)  # it knows no device without numbers
     return found
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
 
 
 def examples(form, even):
