@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 import toys
@@ -23,6 +24,15 @@ from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import prepare, step
 
 MIXERS = registry.names("mixers")
+SAMPLE = {
+    *("attention", "window", "reformer", "performer", "fnet", "pythia", "mega", "hyena", "s4", "s4d"),
+    *("lru", "gla", "deltanet", "lstm", "exprnn", "mamba", "gated-deltanet", "resnet", "wavegan"),
+}
+"""A mixer of each way to compute: pairs, kernels, scans, chunks, position by position, of other libraries."""
+every_mixer = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SAMPLE)) for name in MIXERS]
+)
+"""In the default suite those of the sample, which share their code with all others; all in the slow lane."""
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))

@@ -27,16 +27,15 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.step import default_precision, precision_context, prepare
-from steps import MIXERS, TOKENS, apart, asked, data, gradients, statistics
+from steps import MIXERS, TOKENS, apart, asked, data, every_mixer, gradients, statistics
 
-SAMPLE = ("s4d",)
+TRACED = ("s4d",)
 IN_PARTS = {
     *("bigbird", "local", "longformer", "spade", "sparse", "window"),  # which blocks see which is worked out
     *("exprnn", "lipschitz", "gru", "lstm", "slstm"),  # position by position
     *("dlr", "linear", "performer"),
 }
 """Mixers that compiled blocks of are several graphs on a CPU."""
-every_mixer = pytest.mark.parametrize("name", MIXERS)
 LOSS, GRADIENT = 2e-3, 0.15
 """How far bfloat16 may take a loss and a gradient from those in single precision, relatively."""
 COMPILED = 1e-5
@@ -127,8 +126,8 @@ def are_close(found, names):
 
 def test_blocks_of_a_sample_are_close_and_one_graph_and_count_once_when_they_are_traced():
     """Recomputed activations of compiled blocks count once in running statistics."""
-    *found, statistics = compiled("aot_eager", *SAMPLE, "statistics")
-    are_close(found, SAMPLE)
+    *found, statistics = compiled("aot_eager", *TRACED, "statistics")
+    are_close(found, TRACED)
     assert all(line["whole"] for line in found)
     assert statistics["compiled"] == statistics["plain"] and len(statistics["plain"]) > 3
 
