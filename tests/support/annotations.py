@@ -99,16 +99,29 @@ def kind(x: Any, exact: bool) -> Hashable:
         TypeError: if that cannot be said in short.
     """
     of = type(x)
-    if issubclass(of, torch.Tensor | np.ndarray):
+    how = told_by(of)
+    if how == "type":
+        return of
+    if how == "shape":
         return of, x.dtype, tuple(x.shape)
-    if issubclass(of, tuple | list):
-        if len(x) > 16:
-            raise TypeError
-        return of, *[kind(each, exact) for each in x]
-    if of is dict and len(x) <= 16:
-        return of, *[(key, kind(each, exact)) for key, each in x.items()]
-    if issubclass(of, set | frozenset | dict):
+    if how == "value":
+        return (of, x) if exact or issubclass(of, type) else of
+    if how == "unknown" or len(x) > 16:
         raise TypeError
-    if issubclass(of, type) or (exact and of in (str, int, bool)):
-        return of, x
-    return of
+    if how == "items":
+        return of, *[kind(each, exact) for each in x]
+    return of, *[(key, kind(each, exact)) for key, each in x.items()]
+
+
+@cache
+def told_by(of: type) -> str:
+    """Return what tells all that annotations may say of values of a type."""
+    ways = {
+        "shape": (torch.Tensor, np.ndarray),
+        "items": (tuple, list),
+        "unknown": (set, frozenset),
+        "value": (type, str, int),
+    }
+    if issubclass(of, dict):
+        return "entries" if of is dict else "unknown"
+    return next((way for way, kinds in ways.items() if issubclass(of, kinds)), "type")
