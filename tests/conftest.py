@@ -11,7 +11,6 @@ for _variable, _value in {
 
 import gc
 import importlib.util
-import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -20,34 +19,14 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from beartype import BeartypeConf
-from beartype.claw import beartype_package
-from jaxtyping import install_import_hook
+
+from annotations import check_annotations
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # In the default suite, for time; `pytest --hypothesis-profile=thorough` tries 250.
 hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)
 hypothesis.settings.register_profile("thorough", max_examples=250, deadline=None)
 hypothesis.settings.load_profile("quick")
-
-
-def check_annotations() -> None:
-    """Check arguments and results of the package at run time.
-
-    The wrapper of jaxtyping is in the modules that need it: for shapes, around what is compiled, and where
-    names are imported for type checkers only. It costs some 50 us per call, that of beartype alone 1 us.
-    """
-    spec = importlib.util.find_spec("selfpretrain")
-    assert spec is not None and spec.origin is not None
-    package = Path(spec.origin).parent
-    needing = re.compile(r"^from (jaxtyping|\S+shapes|\S+jit) import|TYPE_CHECKING", re.MULTILINE)
-    wrapped = [
-        ".".join(path.relative_to(package.parent).with_suffix("").parts)
-        for path in package.rglob("*.py")
-        if needing.search(path.read_text(encoding="utf-8"))
-    ]
-    install_import_hook(wrapped, "beartype.beartype")
-    beartype_package("selfpretrain", conf=BeartypeConf(claw_is_pep526=False))
 
 
 check_annotations()
@@ -132,6 +111,32 @@ def simple_methods_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(autouse=True, scope="session")
+def epochs_once() -> Iterator[None]:
+    """Draw the thousand epochs that stand for all, when FLOPs are counted, once for toys that are alike."""
+    from selfpretrain.data.dataloader import BatchSampler
+
+    drawn, known = vars(BatchSampler)["padded_lengths"], {}
+
+    def padded_lengths(order: BatchSampler, epochs: int = 1) -> Any:
+        key = (order.lengths.numpy().tobytes(), order.size, order.seed, order.pool, epochs)
+        if key not in known:
+            known[key] = drawn(order, epochs)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchSampler, "padded_lengths", padded_lengths)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_power_is_lost() -> Iterator[None]:
+    """Do not wait for disks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def few_trees() -> Iterator[None]:
     """Boost 20 trees instead of 200, which are most of the time of a small fit."""
     from selfpretrain.tasks.simple import models
@@ -158,6 +163,14 @@ def drawing() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Picture, "svg", "<svg></svg>")
         yield draw
+
+
+@pytest.fixture(autouse=True)
+def known_state() -> None:
+    """Begin with one thread and a known random state."""
+    import toys
+
+    toys.settle()
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ STAGE = Stage(
 MODEL = EnsembleModel(Attention(2), 8, 1, members=3)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 @pytest.mark.parametrize("target", ["classes", "sets", "reals"])
 def test_the_answer_is_the_mean_of_the_probabilities_or_values(target):
     kind = objective_for(several.majority(target).form.target).target_type

@@ -34,7 +34,13 @@ def test_on_curves_every_arm_but_those_of_pretraining_is_tuned():
     assert untuned == {"scratch", "spt", "spt-augmented"}
 
 
-@pytest.mark.parametrize("label", dict.fromkeys(label for label, _ in TUNED))
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=[pytest.mark.slow] * (label == PATHFINDER))
+        for label in dict.fromkeys(label for label, _ in TUNED)
+    ],
+)
 def test_tuned_arms_spend_what_self_pretraining_spends(label):
     study = Rivals("small", 1)
     tasks = study.cells_by_task()

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-import toys
 from selfpretrain.cli import app
 
 STUDY = ["study", "coser-table-4", "--only", "Image/identical start/*", "--scale", "smoke", "--seeds", "1"]
@@ -14,8 +13,7 @@ STUDY += ["--jobs", "1", "--quiet"]
 
 
 @pytest.fixture(autouse=True)
-def one_thread(monkeypatch):
-    toys.settle()
+def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
 

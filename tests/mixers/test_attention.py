@@ -3,16 +3,10 @@
 import pytest
 import torch
 
-import toys
 from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.alibi import Alibi
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
-
-
-@pytest.fixture(autouse=True)
-def settled():
-    toys.settle()
 
 
 def test_equals_the_formula_with_independent_projections():

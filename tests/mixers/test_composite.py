@@ -107,7 +107,6 @@ def test_rotary_mega_asks_for_distances_only():
 
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_a_closed_gate_leaves_the_residual_path_as_it_is(norm):
-    toys.settle()
     network = Model(Mega(), width=D, depth=1, expand=0, norm=norm, dropout=0.5).build(
         toys.Majority().form, nn.Identity()
     )

@@ -41,7 +41,6 @@ def random_features(layer):
 @pytest.mark.parametrize("mixer", [Linear(heads=2), Performer(heads=2), Performer(heads=2, kind="relu")])
 @both_ways
 def test_equals_the_formula(mixer, causal):
-    toys.settle()
     layer = mixer.build(LayerContext(8, 20, causal)).double()
     features = (lambda x: F.elu(x) + 1) if isinstance(mixer, Linear) else random_features(layer)
     x, padding_mask = torch.randn(2, 20, 8, dtype=torch.double), torch.ones(2, 20, dtype=torch.bool)
@@ -73,7 +72,6 @@ def test_no_real_key_divides_nothing_by_zero():
 
 @both_ways
 def test_large_queries_and_keys_do_not_overflow(causal):
-    toys.settle()
     layer = Performer(heads=1).build(LayerContext(64, 30, causal))
     y = layer(30 * torch.randn(1, 30, 64), None)
     y.sum().backward()
@@ -97,7 +95,6 @@ LARGE = [(False, 1), (False, 8), (False, 25), (True, 1), (True, 8), (True, 11.5)
 
 @pytest.mark.parametrize(("causal", "scale"), LARGE)
 def test_performer_keeps_single_precision_in_the_range_that_it_states(causal, scale):
-    toys.settle()
     layer = Performer(heads=1).build(LayerContext(64, 300, causal))
     with torch.no_grad():
         for projection in (layer.q, layer.k):
@@ -113,7 +110,6 @@ def test_performer_keeps_single_precision_in_the_range_that_it_states(causal, sc
 
 
 def test_directions_are_orthogonal_and_as_long_as_gaussian_ones():
-    toys.settle()
     directions = Performer(heads=2, features=2000).build(LayerContext(16, 4)).directions.view(-1, 8, 8)
     products = directions @ directions.transpose(-1, -2)
     lengths = products.diagonal(dim1=-2, dim2=-1)

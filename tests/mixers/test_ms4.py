@@ -3,14 +3,12 @@
 import torch
 import torch.nn.functional as F
 
-import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.ms4 import MS4
 from selfpretrain.mixers.s4d import S4D
 
 
 def test_is_the_recurrence_written_out_as_a_loop():
-    toys.settle()
     layer = MS4(states=6).build(LayerContext(width=3, length=11, causal=True)).double()
     core = layer.convolution
     with torch.no_grad():

@@ -122,7 +122,6 @@ def test_goes_beyond_the_length_it_was_built_for(name):
 
 @both_ways
 def test_bigbird_draws_as_many_blocks_as_it_says(causal):
-    toys.settle()
     talks = BigBird(heads=4, size=2, random=3).build(LayerContext(8, 40, causal)).talks
     block = torch.arange(20)
     sure = (block[:, None] - block).abs() <= 1
@@ -135,7 +134,6 @@ def test_bigbird_draws_as_many_blocks_as_it_says(causal):
 
 
 def test_bigbird_sees_the_blocks_that_were_loaded():
-    toys.settle()
     a, b = (BigBird(heads=HEADS, size=2, random=1).build(LayerContext(D, 40)).double() for _ in range(2))
     x = torch.randn(1, 40, D, dtype=torch.double)
     before = b(x, None)

@@ -37,11 +37,6 @@ from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def quiet(folder):
     return Workspace(folder, quiet=True)
 

@@ -25,11 +25,6 @@ FAKE = {"linear": (0.3001, 0.3), "s4d": (0.3, -0.3)}
 """Gain of SPT in even and odd seeds: decided at the first analysis, and never."""
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def fake_score(cell):
     """The test score, as if training had gone so; all else is real."""
     gain = FAKE[cell.row][cell.seed % 2] if cell.column == "SPT" else 0.0

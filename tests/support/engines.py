@@ -13,7 +13,7 @@ from selfpretrain.runner.plan import Plan
 from selfpretrain.runner.run import StageQueue
 from selfpretrain.studies.compare import build_comparison
 
-COMPARE = ["compare", "--task", "digits", "--mixers", "lstm", "--objective", "masked", "--seeds", "1",
+COMPARE = ["compare", "--task", "digits", "--mixers", "attention", "--objective", "masked", "--seeds", "1",
            "--scale", "smoke", "-q"]  # fmt: skip
 """A comparison of four stages, each of a moment."""
 
@@ -26,7 +26,8 @@ def free_port():
 
 def study():
     """The same comparison."""
-    return build_comparison((resolve("tasks", "digits"),), (resolve("mixers", "lstm"),), "masked", "smoke", 1)
+    task, mixer = resolve("tasks", "digits"), resolve("mixers", "attention")
+    return build_comparison((task,), (mixer,), "masked", "smoke", 1)
 
 
 def recipes(steps, task=None):

@@ -1,7 +1,8 @@
 """One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
 
 python tests/support/steps.py BACKEND MIXER ...  a line of JSON for each: mixer, relative differences of loss
-                                                 and gradient, whether its blocks are a graph each
+                                                 and gradient, whether its blocks are a graph each; for the
+                                                 name "statistics" those of a batch norm, plain and compiled
 """
 
 import json
@@ -9,6 +10,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 import toys
@@ -22,6 +24,15 @@ from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import prepare, step
 
 MIXERS = registry.names("mixers")
+SAMPLE = {
+    *("attention", "window", "reformer", "performer", "fnet", "pythia", "mega", "hyena", "s4", "s4d"),
+    *("lru", "gla", "deltanet", "lstm", "exprnn", "mamba", "gated-deltanet", "resnet", "wavegan"),
+}
+"""A mixer of each way to compute: pairs, kernels, scans, chunks, position by position, of other libraries."""
+every_mixer = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SAMPLE)) for name in MIXERS]
+)
+"""In the default suite those of the sample, which share their code with all others; all in the slow lane."""
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))
@@ -91,12 +102,21 @@ def apart(a, b):
     return float((a - b).norm() / b.norm())
 
 
+def running(compile):
+    """Running statistics where activations of compiled blocks are recomputed, rounded."""
+    found = statistics(toys.Normed(), compile=compile, activation_checkpointing=compile)
+    return {key: [round(float(x), 4) for x in value.flatten()] for key, value in found.items()}
+
+
 def main():
     backend, *names = sys.argv[1:]
     whole = torch.nn.Module.compile
     torch.nn.Module.compile = lambda block: whole(block, backend=backend)
     for name in names or MIXERS:
         torch._dynamo.reset()
+        if name == "statistics":
+            print(json.dumps({"plain": running(False), "compiled": running(True)}), flush=True)
+            continue
         breaks = torch._dynamo.utils.counters["graph_break"]
         breaks.clear()
         (loss, gradient), (fast, of_fast) = (gradients(*asked(name), compile=c) for c in (False, True))

@@ -33,12 +33,10 @@ PROGRAMS = {
         (f"assert not any(run(['list', each]) for each in {tuple(SHELVES)})", f"{SLOW} numpy numba pyarrow"),
         ("assert len([name for name in sys.modules if name.startswith('selfpretrain.cli')]) <= 5", ""),
     ],
-    "reports": [("import selfpretrain.report.page", f"{SLOW} rich markdown_it pydantic")],
-    "trunk": [
+    "reports and training": [
+        ("import selfpretrain.report.page", f"{SLOW} rich markdown_it pydantic"),
         (f"import {', '.join(f'selfpretrain.{each}' for each in TRUNK)}",
          "matplotlib numba pandas pyarrow requests scipy.stats sklearn transformers"),
-    ],
-    "training": [
         ("from selfpretrain.cli.app import run; assert not run(['compare', '--task', 'digits', '--dry-run'])",
          "matplotlib numba pandas pyarrow scipy.stats sklearn torch._dynamo transformers"),
         (ALL_MIXERS, "torch._dynamo transformers"),

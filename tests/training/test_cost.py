@@ -22,17 +22,16 @@ from selfpretrain.mixers.ops.longconv import fast_length
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.registry import find, names
+from selfpretrain.registry import find
 from selfpretrain.studies.arms.base import recipes_by_column
 from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes
 from selfpretrain.training import cost, flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
+from steps import SHORT, every_mixer
 
 CLASSIFY = Classify()
 TASK = toys.Majority(length=128, shortest=128, examples=64)
-SHORT = {"wavegan": {"stages": 2}}
-"""Settings for 20 positions."""
 
 
 def recipe(mixer, signal="tokens", objective=CLASSIFY, **model):
@@ -197,7 +196,7 @@ def test_budgets_become_steps():
         cost.plan(replace(r, stages=(replace(r.last, budget=Budget(flops=1.0)),)))
 
 
-@pytest.mark.parametrize("name", names("mixers"))
+@every_mixer
 def test_flops_are_those_of_torchs_own_counter(name):
     mixer = find("mixers", name)(**SHORT.get(name, {}))
     few = toys.Majority(length=20, shortest=20, examples=8)

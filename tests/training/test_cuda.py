@@ -17,11 +17,6 @@ pytestmark = pytest.mark.cuda
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 
 
-@pytest.fixture(autouse=True)
-def settled():
-    toys.settle()
-
-
 def gradient(name, device, kind=torch.float32, waits="default", **how):
     mixer, objective = asked(name)
     stage = Stage(objective, Budget(steps=1), batch=4, **how)

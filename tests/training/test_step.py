@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import toys
-from processes import SUPPORT, python
+from processes import SUPPORT
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
@@ -27,25 +27,19 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.step import default_precision, precision_context, prepare
-from steps import MIXERS, TOKENS, apart, asked, data, gradients, statistics
+from steps import MIXERS, TOKENS, apart, asked, data, every_mixer, gradients, statistics
 
-SAMPLE = ("s4d",)
+TRACED = ("s4d",)
 IN_PARTS = {
     *("bigbird", "local", "longformer", "spade", "sparse", "window"),  # which blocks see which is worked out
     *("exprnn", "lipschitz", "gru", "lstm", "slstm"),  # position by position
     *("dlr", "linear", "performer"),
 }
 """Mixers that compiled blocks of are several graphs on a CPU."""
-every_mixer = pytest.mark.parametrize("name", MIXERS)
 LOSS, GRADIENT = 2e-3, 0.15
 """How far bfloat16 may take a loss and a gradient from those in single precision, relatively."""
 COMPILED = 1e-5
 """How far compiled blocks may take a gradient."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
 
 
 @every_mixer
@@ -117,19 +111,6 @@ def test_recomputed_activations_count_once_in_running_statistics(mixer, precisio
     assert all(torch.equal(plain[key], again[key]) for key in plain)
 
 
-def test_recomputed_activations_of_compiled_blocks_count_once_in_running_statistics():
-    code = """
-import torch, toys, steps
-whole = torch.nn.Module.compile
-torch.nn.Module.compile = lambda block: whole(block, backend="eager")
-for compile in (False, True):
-    found = steps.statistics(toys.Normed(), compile=compile, activation_checkpointing=compile)
-    print({key: [round(float(x), 4) for x in value.flatten()] for key, value in found.items()})
-"""
-    plain, again = python(code).splitlines()
-    assert plain == again
-
-
 def compiled(backend, *names):
     """What compiled blocks are apart by; in a process of its own, where annotations are not checked."""
     command = [sys.executable, "-W", "ignore", str(SUPPORT / "steps.py"), backend, *names]
@@ -143,10 +124,12 @@ def are_close(found, names):
     assert [line for line in found if max(line["loss"], line["gradient"]) > COMPILED] == []
 
 
-def test_blocks_of_a_sample_are_close_and_one_graph_when_they_are_traced():
-    found = compiled("aot_eager", *SAMPLE)
-    are_close(found, SAMPLE)
+def test_blocks_of_a_sample_are_close_and_one_graph_and_count_once_when_they_are_traced():
+    """Recomputed activations of compiled blocks count once in running statistics."""
+    *found, statistics = compiled("aot_eager", *TRACED, "statistics")
+    are_close(found, TRACED)
     assert all(line["whole"] for line in found)
+    assert statistics["compiled"] == statistics["plain"] and len(statistics["plain"]) > 3
 
 
 @pytest.mark.slow

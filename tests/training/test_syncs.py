@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import toys
 from selfpretrain import registry
 from selfpretrain.data.dataloader import BatchSampler, PrefetchLoader
 from selfpretrain.data.dataset import SequenceDataset, generator
@@ -36,7 +35,7 @@ from selfpretrain.training.evaluate import larger_batch_size
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import accumulate_sums
-from steps import backward
+from steps import backward, every_mixer
 
 META = torch.device("meta")
 LENGTH = 136
@@ -102,11 +101,6 @@ def seen(monkeypatch):
     return found
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def examples(form, even):
     random = np.random.default_rng(0)
     answers = np.array([0, 1, 0, 1]) if isinstance(form.target, Classes) else np.arange(4.0)
@@ -160,17 +154,12 @@ def moved(mask):
     return None if mask is None else mask.to(META)
 
 
-def ways():
-    for name, kind in MIXERS.items():
-        denoise = Causal() if kind.causal else Masked(0.3)
-        yield name, denoise if kind.denoises else Classify()
-
-
-@pytest.mark.parametrize(
-    ("name", "objective"), list(ways()), ids=lambda x: x if isinstance(x, str) else type(x).__name__
-)
-def test_no_step_waits_for_the_device(name, objective, seen):
-    step(MIXERS[name](), objective, replace(TOKENS, length=24) if name in STEPWISE else TOKENS, seen)
+@every_mixer
+def test_no_step_waits_for_the_device(name, seen):
+    kind = MIXERS[name]
+    denoise = Causal() if kind.causal else Masked(0.3)
+    form = replace(TOKENS, length=24) if name in STEPWISE else TOKENS
+    step(kind(), denoise if kind.denoises else Classify(), form, seen)
     assert seen == []
 
 

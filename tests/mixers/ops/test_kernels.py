@@ -56,7 +56,6 @@ def dplr(H, N, scale=1.0):
 @pytest.mark.parametrize("outputs", [1, 2])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_modal_and_shared_kernels_are_their_sums(length, outputs):
-    toys.settle()
     for real in (False, True):
         weight, rate = numbers(outputs, 3, 5, real=real), modes(3, 5, real=real)
         expected = plain_modal(weight, rate, length)
@@ -69,7 +68,6 @@ def test_modal_and_shared_kernels_are_their_sums(length, outputs):
 
 
 def test_modes_that_died_are_left_out_and_not_missed_but_not_those_that_are_no_number():
-    toys.settle()
     decay = torch.tensor([[9.0, 1e-3, 40.0, 3.0, 0.1, 90.0], [9.0, 90.0, 9.0, 9.0, 9.0, 9.0]]).double()
     weight, rate = numbers(2, 3, 6), torch.complex(-decay, modes(2, 6).imag)
     plain = plain_modal(weight.transpose(0, 1), rate, 60).transpose(0, 1)
@@ -106,7 +104,6 @@ def test_dplr_kernel_keeps_single_precision_whatever_the_parameters(seed, log_dt
 
 
 def test_gradients_of_kernels_are_right():
-    toys.settle()
     few = torch.complex(torch.tensor([[-0.1, -20.0, -2.0]] * 2).double(), torch.rand(2, 3).double())
     system = dplr(2, 3)
     for kernel, inputs in (
@@ -133,7 +130,6 @@ def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
 
 
 def test_short_steps_keep_their_digits():
-    toys.settle()
     A, P, B, dt = dplr(3, 4)
     full = dense(bilinear_dplr(A, P, B, 1e-9 * dt)) / (1e-9 * dt[:, None, None])
     slower = dense(bilinear_dplr(A, P, B, 1e-10 * dt))

@@ -36,7 +36,6 @@ def test_convolutions_are_their_sums(length, seed):
 
 
 def test_convolution_gradients_are_right():
-    toys.settle()
     u = torch.randn(2, 5, 2, dtype=torch.double, requires_grad=True)
     past, future = (torch.randn(2, 5, dtype=torch.double, requires_grad=True) for _ in range(2))
     assert gradcheck(two_sided_conv, (u, past, future))
@@ -45,7 +44,6 @@ def test_convolution_gradients_are_right():
 
 @pytest.mark.parametrize("block", [64, 4096, 1 << 20])
 def test_blocks_change_nothing(block, monkeypatch):
-    toys.settle()
     monkeypatch.setattr(longconv, "BLOCK", block)
     inputs = torch.randn(3, 21, 5), torch.randn(5, 45)
     grad = torch.randn(3, 21, 5)
@@ -59,7 +57,6 @@ def test_blocks_change_nothing(block, monkeypatch):
 
 
 def test_convolution_takes_half_precision_inputs():
-    toys.settle()
     u, kernel = torch.randn(2, 40, 3), torch.randn(3, 40)
     half = causal_conv(u.bfloat16(), kernel)
     assert half.dtype == torch.bfloat16

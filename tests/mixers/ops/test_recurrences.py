@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import gradcheck
 
-import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.cells import gated_scan
 from selfpretrain.mixers.mamba import Mamba
@@ -15,11 +14,6 @@ from selfpretrain.mixers.ops.selective_scan import SHORTEST, cpu_selective_scan,
 from selfpretrain.training import flops
 
 B, H, M, E = 2, 2, 3, 4
-
-
-@pytest.fixture(autouse=True)
-def settled():
-    toys.settle()
 
 
 def draw(length, dtype=torch.double, heads=H):
