@@ -37,8 +37,7 @@ COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ": lzma.open,
 }
 """First bytes of a compressed tar archive, and the function that opens it."""
-AR_MAGIC = b"!<arch>\n"
-"""First bytes of a Debian package, which is an ar archive."""
+AR_MAGIC = b"!<arch>\n"  # first bytes of a Debian package, which is an ar archive
 AR_HEADER = 60
 """Bytes before each member of an ar archive: name (16), times and rights (32), size (10), end mark (2)."""
 DAMAGE = (

@@ -26,8 +26,7 @@ from .spec import SequenceSpec
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
 
-PRELOADED = 0.25
-"""Largest share of a GPU's free memory for the sequences of a split."""
+PRELOADED = 0.25  # largest share of a GPU's free memory for the sequences of a split
 
 UNPACKED = 4096  # sequences unpacked at a time
 
@@ -290,11 +289,7 @@ def _targets(targets: np.ndarray) -> Tensor:
 
 
 def _gather_numba(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
-    """Return padded rows of a flat tensor in main memory, gathered by Numba.
-
-    Raises:
-        DataError: if a row reaches beyond the flat tensor, because the data are damaged.
-    """
+    """Return padded rows of a flat tensor in main memory, gathered by Numba."""
     from .rows import pad_rows, unpack_rows  # imports Numba, which takes half a second
 
     flat = examples.flat.numpy()

@@ -246,12 +246,7 @@ def _range(download: Download, file: Path, part: Path) -> dict[str, str]:
 
 
 def _check_response(download: Download, file: Path, part: Path, reply: "Response") -> tuple[int, int]:
-    """Return the first byte of a response and the size of the file, 0 if unknown; note the file's version.
-
-    Raises:
-        _Retry: if the server is busy, or refuses the rest of the file.
-        DataError: if the response cannot be the file.
-    """
+    """Return the first byte of a response and the size of the file, 0 if unknown; note the file's version."""
     status = f"{reply.status_code} ({reply.reason})"
     if reply.status_code == 429 or reply.status_code >= 500:
         raise _Retry(f"the server answers {status}")

@@ -219,9 +219,6 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         dtype: into which all known labels can be converted.
-
-    Raises:
-        ValueError: if y has several columns or infinite numbers, from scikit-learn.
     """
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
@@ -257,9 +254,6 @@ def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
 
     Args:
         letters: whether a string is a list of labels.
-
-    Raises:
-        DataError: naming the first row that is not a list.
     """
     rows: list[list[Any] | None] = []
     for row in y:

@@ -15,8 +15,7 @@ from .spec import Signal, Tokens, Values
 
 SequenceKind = Literal["text", "tokens", "values"]
 MAX_TOKENS = 1 << 24
-NAMED = 3
-"""Most rows named in an error message."""
+NAMED = 3  # most rows named in an error message
 NOTHING = "there is no sequence"
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair of UTF-16, which is not a letter by itself; or a byte that the encoding of a file lacks."""

@@ -452,11 +452,7 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def file_hash(file: Path) -> str:
-    """Return the SHA-256 of a file; "" if there is no such file.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
+    """Return the SHA-256 of a file; "" if there is no such file."""
     with (
         paths.explain_errors(file, "read"),
         contextlib.suppress(FileNotFoundError),

@@ -91,11 +91,7 @@ class MegaLayer(nn.Module):
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, residual: Vectors | None = None
     ) -> Vectors:
-        """Return the residual path after the layer; without a given residual path, it is ``x``.
-
-        Raises:
-            SpecError: if a sequence is longer than b, and attention is not chunked.
-        """
+        """Return the residual path after the layer; without a given residual path, it is ``x``."""
         residual = x if residual is None else residual
         M = self._average(x, padding_mask)
         Z = F.silu(self.z(M))

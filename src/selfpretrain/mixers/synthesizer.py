@@ -68,11 +68,7 @@ class SynthesizerLayer(nn.Module):
         self.out = nn.Linear(D, D)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Mix the real positions of every sequence.
-
-        Raises:
-            SpecError: if the sequence is longer than the weights.
-        """
+        """Mix the real positions of every sequence."""
         check_length(x.shape[1], self.longest)
         logits = self.made(x)
         if self.q is not None and self.k is not None:

@@ -27,14 +27,11 @@ from .statistics import (
     t_test,
 )
 
-RowColumn = tuple[str, str]
-"""(row, column): a model and an arm."""
+RowColumn = tuple[str, str]  # (row, column): a model and an arm
 Order = Literal["changes", "stays", "not resolved"]
 """Whether the order of two rows, or of all, changes from the control to the treatment."""
-SEPARATOR = " · "
-"""Separates the group of a row from its place along x, as in ``attention · 20 %``."""
-LATE = 0.9
-"""A best step beyond this fraction of all steps suggests that the training budget was too small."""
+SEPARATOR = " · "  # separates the group of a row from its place along x, as in ``attention · 20 %``
+LATE = 0.9  # a best step beyond this fraction of all steps suggests that the training budget was too small
 
 
 class Standing(enum.Enum):
@@ -56,8 +53,7 @@ JUDGED = (
     Standing.BETTER, Standing.AHEAD, Standing.EQUAL, Standing.UNCLEAR, Standing.BEHIND, Standing.WORSE,
 )  # fmt: skip
 """Standings of an interval, from the best to the worst."""
-DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})
-"""Standings that are a verdict."""
+DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})  # standings that are a verdict
 FINAL = DECIDED | {Standing.UNDEFINED}
 """Standings after which a sequential design adds no further seeds: no other seed may replace a lost one."""
 
@@ -227,11 +223,7 @@ def analyse(results: ExperimentResults) -> Analysis:
 
 
 def analyse_task(task: TaskResults) -> TaskAnalysis:
-    """Compute the means, paired gains and ranking of a task.
-
-    Raises:
-        StoreError: if two runs were tested on different examples.
-    """
+    """Compute the means, paired gains and ranking of a task."""
     means = {
         (row, column): estimate([score_of(cell) for cell in cells.values()], confidence=task.confidence)
         for row in task.rows
@@ -252,11 +244,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
-    """Return scores at ``a`` minus scores at ``b``, over the seeds that both have.
-
-    Raises:
-        StoreError: if the two were tested on different examples.
-    """
+    """Return scores at ``a`` minus scores at ``b``, over the seeds that both have."""
     ours_by_seed = task.at(*a)
     theirs_by_seed = task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)

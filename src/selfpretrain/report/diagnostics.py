@@ -14,8 +14,7 @@ from .tables import BLANK, by_task, repeated
 
 MIN_TASKS = 3
 """Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
-MAX_CLASSES = 20
-"""Largest number of classes for which the table of classes is built."""
+MAX_CLASSES = 20  # largest number of classes for which the table of classes is built
 OUTCOMES = {
     (True, True): "fits better, is better on test",
     (True, False): "fits better, is worse on test",
@@ -23,8 +22,7 @@ OUTCOMES = {
     (False, False): "fits worse, is worse on test",
 }
 """Meaning of a contrast by (positive on training data, positive on test data)."""
-SEVERAL_ARMS = 3
-"""Minimum number of further arms for which the table of gaps is built."""
+SEVERAL_ARMS = 3  # minimum number of further arms for which the table of gaps is built
 
 
 def rankings(analysis: Analysis) -> dict[str, Ranks]:

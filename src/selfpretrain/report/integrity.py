@@ -15,8 +15,7 @@ from ..system.files import Json, damaged_message, digest_of, explain_errors, sha
 OUR_OBJECTIVES = ("classify", "regress", "multilabel", "token-classify")
 """Our objectives, scored by accuracy, F1 or R2; other objectives may define their own score."""
 OBJECTIVES = "selfpretrain.objectives"
-CLOSE = 1e-4
-"""Absolute and relative tolerance of scores: the order of summation may differ."""
+CLOSE = 1e-4  # absolute and relative tolerance of scores: the order of summation may differ
 RUN_AGAIN = "delete this one file, {}, and run again"
 
 

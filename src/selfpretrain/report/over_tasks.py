@@ -12,10 +12,8 @@ from .layout import Entry, ReportTable
 from .statistics import estimate, sign_flip, spearman
 from .tables import BLANK
 
-MIN_TASKS = 6
-"""Smallest number of tasks for an interval over tasks."""
-Means = Mapping[RowColumn, float]
-"""Mean score over seeds by row and column."""
+MIN_TASKS = 6  # smallest number of tasks for an interval over tasks
+Means = Mapping[RowColumn, float]  # mean score over seeds by row and column
 
 
 def gains(analysis: Analysis) -> ReportTable:

@@ -28,8 +28,7 @@ PROVES_NOTHING = (
     "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
 )
 UNREAD = "Nobody has written down yet what these numbers mean."
-EXPECTED = "Expected"
-"""Key of an experiment's ``about``: the result that was expected."""
+EXPECTED = "Expected"  # key of an experiment's ``about``: the result that was expected
 POINTS = (
     "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a dot per seed."
 )
@@ -96,11 +95,7 @@ def save_figures(analysis: Analysis, look: str, folder: Path) -> list[Path]:
 
 
 def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
-    """Return the report of an experiment for a rich console.
-
-    Raises:
-        StoreError: if it cannot be read.
-    """
+    """Return the report of an experiment for a rich console."""
     return terminal.show(brief(analysis or analyse(read(folder))))
 
 

@@ -8,8 +8,7 @@ from .diagnostics import rankings
 from .figures import charts
 from .layout import Picture
 
-MAX_ROWS = 4
-"""Largest number of rows whose learning curves are side by side in one picture."""
+MAX_ROWS = 4  # largest number of rows whose learning curves are side by side in one picture
 
 
 def scores(analysis: Analysis) -> tuple[Picture, ...]:
@@ -41,7 +40,7 @@ def curves(analysis: Analysis) -> tuple[Picture, ...]:
     """Return the learning curves of every task, a few rows side by side in each picture."""
     drawn = []
     for task in analysis.results.tasks:
-        rows = charts.with_curves(task)
+        rows = list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
         for at in range(0, len(rows), MAX_ROWS):
             some = rows[at : at + MAX_ROWS]
             title = SEPARATOR.join([task.label, *some]) if len(some) == 1 else task.label

@@ -21,11 +21,9 @@ from .sequential import SequentialDesign
 from .stage_results import StageResult, parsed, read_stage
 from .statistics import CONFIDENCE
 
-FORMAT = 3
-"""Format version of study.json."""
+FORMAT = 3  # format version of study.json
 FILE = "study.json"
-DIGITS = 15
-"""Largest number of decimals of a printed score."""
+DIGITS = 15  # largest number of decimals of a printed score
 
 
 @dataclass(frozen=True)
@@ -286,11 +284,7 @@ class ExperimentResults:
         return {"format": FORMAT} | kept
 
     def with_stages(self) -> "ExperimentResults":
-        """Return the experiment with the results of the stages that have finished.
-
-        Raises:
-            StoreError: if the result of a stage is damaged.
-        """
+        """Return the experiment with the results of the stages that have finished."""
         runs = self.folder.resolve().parent
         stage = cache(lambda name: read_stage(runs / name))  # cells share stages
 

@@ -23,10 +23,8 @@ from .statistics import CONFIDENCE, NO_SPREAD, t_point
 
 TABLE = Path(__file__).with_name("sequential_levels.tsv")
 """Nominal levels by first and last interim analysis, a column per probability of any error."""
-ERROR = 0.05
-"""Probability that any of the repeated intervals misses the truth."""
-PATHS = 2000
-"""Number of simulated comparisons behind a forecast."""
+ERROR = 0.05  # probability that any of the repeated intervals misses the truth
+PATHS = 2000  # number of simulated comparisons behind a forecast
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,7 @@ class SequentialDesign:
         return float(np.exp(found))
 
 
-AUTO = SequentialDesign(4, 12)
-"""The design of ``--seeds auto``."""
+AUTO = SequentialDesign(4, 12)  # the design of ``--seeds auto``
 
 
 def parse_seeds(seeds: int | str) -> tuple[int, SequentialDesign | None]:

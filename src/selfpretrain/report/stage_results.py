@@ -57,21 +57,13 @@ class StageResult:
 
     @cached_property
     def curve(self) -> tuple[ValidationPoint, ...]:
-        """Validations in the order of their steps.
-
-        Raises:
-            StoreError: if the log has been altered.
-        """
+        """Validations in the order of their steps."""
         points = map(_point, self.log)
         return tuple(sorted({p.step: p for p in points if p is not None}.values(), key=lambda p: p.step))
 
     @cached_property
     def log(self) -> list[Json]:
-        """Entries of the training log; empty if no log was kept.
-
-        Raises:
-            StoreError: if the log has been altered.
-        """
+        """Entries of the training log; empty if no log was kept."""
         return read_log(self.folder / "log.jsonl", self.files)
 
     @cached_property
@@ -88,11 +80,7 @@ class StageResult:
 
     @cached_property
     def predictions(self) -> Predictions | None:
-        """Predictions on the test split; None if not kept.
-
-        Raises:
-            StoreError: if the file has been altered.
-        """
+        """Predictions on the test split; None if not kept."""
         if self.folds:
             return joined([fold.predictions for fold in self.folds])
         path = self.folder / "predictions.safetensors"

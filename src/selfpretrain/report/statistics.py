@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-NO_SPREAD = 1e-9
-"""Smaller spreads of scores between seeds are none: all values are equal up to rounding."""
+NO_SPREAD = 1e-9  # smaller spreads of scores between seeds are none: all values are equal up to rounding
 FEWEST = 6
 """Smallest number of seeds with which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
-BINS = 15
-"""Number of confidence bins of the expected calibration error."""
+BINS = 15  # number of confidence bins of the expected calibration error
 MIN_ROWS = 3
 MIN_BLOCKS = 2
 """Minimum for ranking: two rows are compared directly, and ranks in one block have no variance."""

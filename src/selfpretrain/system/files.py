@@ -20,14 +20,10 @@ from .. import __version__
 from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
 from .events import report_progress
 
-FORMAT = 1
-"""Version of the layout of run folders."""
-SEAL = "content_sha256"
-"""Field of a JSON file with the digest of all other fields."""
-MAX_JSON = 1 << 28
-"""Maximum size in bytes of a JSON file; larger ones are not read."""
-POLL = 0.1
-"""Seconds between attempts to acquire a lock."""
+FORMAT = 1  # version of the layout of run folders
+SEAL = "content_sha256"  # field of a JSON file with the digest of all other fields
+MAX_JSON = 1 << 28  # maximum size in bytes of a JSON file; larger ones are not read
+POLL = 0.1  # seconds between attempts to acquire a lock
 LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}(\.tmp)?")
 """Names of the temporary files that a killed process leaves."""
 
@@ -35,20 +31,12 @@ Json = dict[str, Any]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically.
-
-    Raises:
-        StoreError: if it cannot be written; the previous file is kept.
-    """
+    """Write a text file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Json) -> None:
-    """Write a JSON file atomically, with the digest of its content.
-
-    Raises:
-        StoreError: if it cannot be written; the previous file is kept.
-    """
+    """Write a JSON file atomically, with the digest of its content."""
     write_bytes(path, json_bytes(content))
 
 

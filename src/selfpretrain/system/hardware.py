@@ -17,12 +17,9 @@ from ..errors import StoreError
 from .files import FORMAT, Json, explain_errors
 from .startup import keep_memory
 
-MEMORY_SHARE = 0.9
-"""Maximum share of the free memory that may be allocated."""
-MATRIX_SIZE = 512
-"""Rows and columns of the matrices whose product measures the speed."""
-PRODUCTS = 50
-"""Products that are timed."""
+MEMORY_SHARE = 0.9  # maximum share of the free memory that may be allocated
+MATRIX_SIZE = 512  # rows and columns of the matrices whose product measures the speed
+PRODUCTS = 50  # products that are timed
 STAGES_PER_GPU = "SELFPRETRAIN_STAGES_PER_GPU"
 """Environment variable with the number of processes that train on one GPU at once."""
 

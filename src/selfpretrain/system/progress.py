@@ -13,10 +13,8 @@ from rich.table import Table
 
 from .events import Event, format_duration, listen
 
-REFRESH = 4
-"""Maximum redraws per second."""
-EVERY = 10.0
-"""Seconds between two lines outside of a terminal."""
+REFRESH = 4  # maximum redraws per second
+EVERY = 10.0  # seconds between two lines outside of a terminal
 
 
 @contextmanager

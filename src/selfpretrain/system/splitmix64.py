@@ -14,5 +14,4 @@ def scramble(x: Any) -> Any:
     return x ^ (x >> np.uint64(31))
 
 
-scramble_one = jit(scramble)
-"""``scramble`` for one number, in compiled code."""
+scramble_one = jit(scramble)  # ``scramble`` for one number, in compiled code

@@ -186,9 +186,6 @@ def with_stub(task: T, stub: DatasetStub | None = None) -> T:
     """Return a copy of a task with a stub, by default that of ``PAPERS``; it is equal to the task otherwise.
 
     The stub is not a field of the task, so that fingerprints do not depend on it.
-
-    Raises:
-        DataError: if ``PAPERS`` has none for this task.
     """
     stubbed = copy.copy(task)
     object.__setattr__(stubbed, "stub", stub or _stub_of(task))  # tasks are frozen

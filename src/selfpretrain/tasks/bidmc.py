@@ -69,8 +69,7 @@ class Windowing:
         return views[self.starts() // self.rate].mean(1)
 
 
-SYNTHETIC = Windowing(length=64, stride=16, number=8, rate=8)
-"""Windows of the synthetic recordings."""
+SYNTHETIC = Windowing(length=64, stride=16, number=8, rate=8)  # windows of the synthetic recordings
 
 
 @spec

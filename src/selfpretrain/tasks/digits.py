@@ -18,10 +18,8 @@ from ..errors import DataError, SpecError
 from .base import Card, Task
 from .common.augmentations import Pictures
 
-POOL = 1000
-"""Images in train."""
-VAL = 300
-"""Images in val; the remaining 497 are the test split."""
+POOL = 1000  # images in train
+VAL = 300  # images in val; the remaining 497 are the test split
 
 
 @spec

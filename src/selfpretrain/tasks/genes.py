@@ -33,18 +33,12 @@ from .common.genbank import BASES, COMPLEMENT, TARGETS, Locus, Target, read_fast
 from .common.stored import Prepared, require_files
 
 PACKAGE = "augustus-doc_3.5.0+dfsg-2_all.deb"
-TUTORIAL = "usr/share/doc/augustus/tutorial"
-"""Folder in the package."""
-FILES = ("results/genes.gb", "data/chr2R.fa")
-"""Loci and chromosome arm in that folder."""
-STRETCH = 250_000
-"""Bases of the stretches of the chromosome that stay in one split."""
-SYNTHETIC_STRETCH = 600
-"""The same of the synthetic chromosome."""
-RUN = 16
-"""Bases by which loci are looked for on the chromosome."""
-UNKNOWN = -1
-"""Label of bases that are not scored."""
+TUTORIAL = "usr/share/doc/augustus/tutorial"  # folder in the package
+FILES = ("results/genes.gb", "data/chr2R.fa")  # loci and chromosome arm in that folder
+STRETCH = 250_000  # bases of the stretches of the chromosome that stay in one split
+SYNTHETIC_STRETCH = 600  # the same of the synthetic chromosome
+RUN = 16  # bases by which loci are looked for on the chromosome
+UNKNOWN = -1  # label of bases that are not scored
 
 
 @spec
@@ -257,11 +251,7 @@ def _runs(bases: np.ndarray) -> np.ndarray:
 
 
 def read_files(path: Path) -> tuple[list[Locus], np.ndarray]:
-    """Return the loci and the chromosome in a Debian package, or in the folder of the tutorial.
-
-    Raises:
-        DataError: if a file is missing or cannot be read.
-    """
+    """Return the loci and the chromosome in a Debian package, or in the folder of the tutorial."""
     if path.is_dir():
         with explain_errors(path, "read"):
             contents = [(path / name).read_bytes() for name in FILES]

@@ -66,11 +66,7 @@ class ImagePatches(Task):
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the images of a split as sequences of patch tokens.
-
-        Raises:
-            DataError: if the files of the source are missing; the message says what to place where.
-        """
+        """Return the images of a split as sequences of patch tokens."""
         images, labels = _load_images(self.origin, split)
         count = {"train": self.train, "val": self.val, "test": self.test}[split]
         order = stratified_order(labels, 0)[:count]

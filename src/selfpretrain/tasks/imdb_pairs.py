@@ -22,12 +22,9 @@ from .common import text_imdb, tokenizer
 from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
-VAL_SHARE = 0.10
-"""Share of the training reviews whose movies are held out for validation."""
-MIN_COUNT = 15
-"""Occurrences in the training reviews that a character needs to enter the vocabulary."""
-MAX_SYNTHETIC = 80
-"""Maximum number of pairs of synthetic reviews per split."""
+VAL_SHARE = 0.10  # share of the training reviews whose movies are held out for validation
+MIN_COUNT = 15  # occurrences in the training reviews that a character needs to enter the vocabulary
+MAX_SYNTHETIC = 80  # maximum number of pairs of synthetic reviews per split
 
 
 @spec

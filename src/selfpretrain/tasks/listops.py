@@ -32,14 +32,10 @@ from .common.augmentations import ShuffledOperands
 from .common.stored import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
-MAX_ATTEMPTS = 100_000_000
-"""Upper limit of expressions drawn, discarded ones included: some minutes."""
-EAGER_SYMBOLS = 10_000_000
-"""Below this many training symbols, a dry run generates the expressions."""
-BLOCK = 32_000_000
-"""Symbols in one block of the output buffer."""
-UNREADABLE = 255
-"""Token of whatever does not belong to an expression, in files of the release."""
+MAX_ATTEMPTS = 100_000_000  # upper limit of expressions drawn, discarded ones included: some minutes
+EAGER_SYMBOLS = 10_000_000  # below this many training symbols, a dry run generates the expressions
+BLOCK = 32_000_000  # symbols in one block of the output buffer
+UNREADABLE = 255  # token of whatever does not belong to an expression, in files of the release
 NUMBERS = np.full(256, UNREADABLE, dtype=np.uint8)
 NUMBERS[ord("0") : ord("9") + 1] = np.arange(10)
 NUMBERS[ord("]")] = 14
@@ -165,11 +161,7 @@ def release_tokens(expression: bytes) -> np.ndarray:
 
 
 def read_release(file: Path) -> SequenceDataset:
-    """Return all expressions of a file; cached until the file changes.
-
-    Raises:
-        DataError: if a line is not an expression and a value; the message names the first such line.
-    """
+    """Return all expressions of a file; cached until the file changes."""
     return _read_release(file, file.stat().st_mtime_ns)
 
 

@@ -26,10 +26,8 @@ from .generators import CurveRules
 
 CELLS = ".#O"
 """Characters of a cell: empty, part of a curve, marked end."""
-BLOCK_SIZE = 20_000
-"""Layouts drawn at a time."""
-MIN_FOUND = 200
-"""Images per block below which generation gives up."""
+BLOCK_SIZE = 20_000  # layouts drawn at a time
+MIN_FOUND = 200  # images per block below which generation gives up
 
 
 @spec
@@ -100,11 +98,7 @@ class Paths(Task):
         )
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the images of one split.
-
-        Raises:
-            SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
-        """
+        """Return the images of one split."""
         # Labels and patches do not change what is generated.
         cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]

@@ -22,13 +22,10 @@ from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens, Values
 from .base import Card, DatasetStub, Task, with_stub
 
 PROCESSES = ("nested brackets", "interleaved brackets", "automaton")
-DEEPEST = 32
-"""Brackets that may be open at once."""
-ROW = 48
-"""Cells of the automaton."""
+DEEPEST = 32  # brackets that may be open at once
+ROW = 48  # cells of the automaton
 RULE = 110
-VALUES = 16
-"""Different values, where sequences are of values."""
+VALUES = 16  # different values, where sequences are of values
 
 
 @spec

@@ -23,8 +23,7 @@ from .common.augmentations import DroppedSymbols
 from .common.stored import LRA_RELEASE, Prepared, lra_paths, require_files
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
-FIELDS = 5
-"""Label, two names, two texts."""
+FIELDS = 5  # label, two names, two texts
 TOPICS = (
     ("parsing", "grammar", "tree"),
     ("translation", "alignment", "corpus"),

@@ -20,10 +20,8 @@ from .common import text_imdb, tokenizer
 from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
-VAL_SHARE = 0.10
-"""Share of the training reviews held out for validation."""
-MIN_COUNT = 15
-"""Occurrences in the training split that a character needs to enter the vocabulary."""
+VAL_SHARE = 0.10  # share of the training reviews held out for validation
+MIN_COUNT = 15  # occurrences in the training split that a character needs to enter the vocabulary
 
 
 @spec

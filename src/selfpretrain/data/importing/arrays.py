@@ -109,11 +109,7 @@ def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
 
 
 def _find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a flat array (T,) or (T, C), and (n,) where sequences start in it and how long they are.
-
-    Raises:
-        DataError: if ``x`` holds no numbers, or ``lengths`` or ``offsets`` do not fit it.
-    """
+    """Return a flat array (T,) or (T, C), and (n,) where sequences start in it and how long they are."""
     x = _native(arrays["x"])
     if x.dtype.kind not in "biuf":
         raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
@@ -125,11 +121,7 @@ def _find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.nd
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped.
-
-    Raises:
-        DataError: if the file is damaged, or holds Python objects.
-    """
+    """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped."""
     if path.suffix == ".npz":
         with readable(path.name, _plain):
             with zipfile.ZipFile(path) as archive:
@@ -275,11 +267,7 @@ def _named(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _joined_splits(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return arrays of several splits, by array and split, as one of each and ``split``.
-
-    Raises:
-        DataError: if a split lacks an array that another has.
-    """
+    """Return arrays of several splits, by array and split, as one of each and ``split``."""
     splits = list(parts.get("x", {}))
     for key, of_key in parts.items():
         if odd := set(splits) ^ set(of_key):
@@ -293,11 +281,7 @@ def _joined_splits(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndar
 
 
 def _described(name: str, array: np.ndarray, n: int, several: bool) -> np.ndarray:
-    """Return labels, groups or splits (n,), or if there may be several labels (n, ...), checked.
-
-    Raises:
-        DataError: if their number or type does not fit.
-    """
+    """Return labels, groups or splits (n,), or if there may be several labels (n, ...), checked."""
     array = _native(array)
     if array.shape == (n, 1) and not (several and name == "y"):
         array = array[:, 0]

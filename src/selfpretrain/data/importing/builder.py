@@ -138,9 +138,6 @@ def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> 
     cut     ends a row where only missing values follow; missing values before that are refused
     fill    interpolates linearly; before the first and after the last known value, repeats that value
     mask    fills, and adds one channel per channel: 1 where the value was known
-
-    Raises:
-        DataError: naming the first row and position of a missing value, and the choices.
     """
     with np.errstate(over="ignore"):
         found = replace(found, flat=found.flat.astype(np.float32))
@@ -160,11 +157,7 @@ def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> 
 
 
 def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
-    """Return tokens as integers.
-
-    Raises:
-        DataError: naming the first one that is not a token.
-    """
+    """Return tokens as integers."""
     flat = found.flat
     if flat.dtype == np.uint8:
         return flat
@@ -256,9 +249,6 @@ def _check_different(equal: np.ndarray) -> None:
 
     Args:
         equal: (n,) a number per labelled sequence, the same for equal ones.
-
-    Raises:
-        DataError: if they are not.
     """
     different = len(np.unique(equal))
     if different < len(SPLITS):

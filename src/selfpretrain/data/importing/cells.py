@@ -12,10 +12,8 @@ from .numerals import Sign, has_commas, with_points
 from .options import ImportOptions
 from .source import MISSING, is_list, lists_of, words
 
-Where = Callable[[int], str]
-"""Returns the name of a row of a batch, for messages."""
-Ragged = tuple[np.ndarray, np.ndarray]
-"""Flat array of sequences end to end, and their lengths."""
+Where = Callable[[int], str]  # returns the name of a row of a batch, for messages
+Ragged = tuple[np.ndarray, np.ndarray]  # flat array of sequences end to end, and their lengths
 
 
 def named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array:

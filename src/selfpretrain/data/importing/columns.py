@@ -64,11 +64,7 @@ class TableLayout:
         return "text" if self.form == "text" else self.signal
 
     def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
-        """Return the sequences of some rows.
-
-        Raises:
-            DataError: naming the first cell that does not hold a sequence.
-        """
+        """Return the sequences of some rows."""
         if self.form == "text":
             return read_text(batch[self.sequence[0]])
         if self.form == "wide":
@@ -175,12 +171,7 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
         BYTES if found.kind == "text" else 0,
         facts | {"not used": join_names(unused) or "nothing"},
         [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
-        {
-            "kind": layout.signal,
-            "form": layout.form,
-            "sequence": layout.sequence,
-            "decimal": layout.decimal,
-        },
+        {"kind": layout.signal, "form": layout.form, "sequence": layout.sequence, "decimal": layout.decimal},
     )
 
 
@@ -238,11 +229,7 @@ def facts_of(table: Table, sequence: str, options: ImportOptions) -> dict[str, s
 
 
 def with_label(table: Table, options: ImportOptions) -> ImportOptions:
-    """Return the options with the label column filled in, after checking that all columns exist.
-
-    Raises:
-        DataError: if a column does not exist, or no label column is found.
-    """
+    """Return the options with the label column filled in, after checking that all columns exist."""
     if table.has_split and not options.split:
         options = replace(options, split="split")
     for role, column in options.roles.items():
@@ -260,11 +247,7 @@ def with_label(table: Table, options: ImportOptions) -> ImportOptions:
 
 
 def label_columns(table: Table, options: ImportOptions) -> list[str]:
-    """Return the label column; for sets possibly several, each a 0/1 indicator of one label.
-
-    Raises:
-        DataError: if one does not exist.
-    """
+    """Return the label column; for sets possibly several, each a 0/1 indicator of one label."""
     if options.target == "sets":
         return matching(options.label, table.columns)
     return [check_column(options.label, table.columns)]

@@ -79,11 +79,7 @@ def _of_table(table: Table, options: ImportOptions) -> ImportPlan:
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
-    """Read train and test sequences from files of their own, e.g. NAME_TRAIN and NAME_TEST.
-
-    Raises:
-        DataError: if the files do not fit together, or the names of files give another division.
-    """
+    """Read train and test sequences from files of their own, e.g. NAME_TRAIN and NAME_TEST."""
     if options.split:
         raise DataError("--test says which sequences are for testing; leave --split out")
     train = plan_import(origin, replace(options, test=""))
@@ -110,11 +106,7 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
 
 
 def _with_split(found: Sequences, split: str) -> Sequences:
-    """Return sequences of this split; a division of the training file into train and val is kept.
-
-    Raises:
-        DataError: if the names of files give another division.
-    """
+    """Return sequences of this split; a division of the training file into train and val is kept."""
     if "split" not in found.columns:
         names = pa.array([split] * len(found.lengths), pa.large_string())
         return replace(found, columns={**found.columns, "split": names})

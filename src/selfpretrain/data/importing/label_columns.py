@@ -70,11 +70,7 @@ class EncodedLabels:
         return np.where(labelled, 0, UNKNOWN)
 
     def check(self, split: np.ndarray, kept: np.ndarray) -> list[str]:
-        """Check the labels of each split, for the sequences ``kept`` (n,), and return notes for the user.
-
-        Raises:
-            DataError: if a split cannot be used.
-        """
+        """Check the labels of each split, for the sequences ``kept`` (n,), and return notes for the user."""
         if self.kind in ("classes", "reals"):
             return check_splits(split[kept], self.targets[kept], self.names)
         return check_present(split[kept], self.present[kept], self.strata[kept] >= 0, self.names)
@@ -149,11 +145,7 @@ class LabelColumn:
         return replace(found, columns={**found.columns, "label": labels})
 
     def encode(self, found: Sequences, name: Callable[[int], str]) -> EncodedLabels:
-        """Return all labels of what was returned by ``separate``; labels of truncated positions are dropped.
-
-        Raises:
-            DataError: if there are words among real numbers, fewer than two classes, or too many.
-        """
+        """Return all labels of what ``separate`` returned; labels of truncated positions are dropped."""
         labels, rows, lengths = found.columns["label"], found.rows, found.lengths
         if self.target not in ("sets", "positions"):
             targets, names = self._encode(labels, lambda i: name(int(rows[i])))

@@ -97,11 +97,7 @@ def read_long(
 
 
 def _starts(rows: pa.Table) -> np.ndarray:
-    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time.
-
-    Raises:
-        DataError: if a sequence has two rows at one time.
-    """
+    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time."""
     ids = rows["id"].combine_chunks()
     times = rows["time"].combine_chunks()
     is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
@@ -118,9 +114,6 @@ def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) 
     Args:
         starts: (n,) first positions of the sequences.
         names: ids of the sequences.
-
-    Raises:
-        DataError: if the rows of one sequence contradict each other.
     """
     encoded = cells.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -164,11 +157,7 @@ def _first_null(array: pa.Array) -> int:
 
 
 def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
-    """Return times as they are or, of text, as integers, floats or timestamps.
-
-    Raises:
-        DataError: naming the first empty cell; or if the text is none of these.
-    """
+    """Return times as they are or, of text, as integers, floats or timestamps."""
     times = words(array) if is_text(array.type) else array
     if times.null_count:
         raise DataError(f"{table.name(_first_null(times))}: {column} is empty; every row needs one")
@@ -208,11 +197,7 @@ def _flat(
 
 
 def _event_numbers(array: pa.Array, column: str, events: list[str]) -> np.ndarray:
-    """Return the places (T,) of events among the names of all; of one that is not among them, their number.
-
-    Raises:
-        DataError: if an event has no name.
-    """
+    """Return the places (T,) of events among the names of all; of any other, the number of the names."""
     names = words(array)
     if names.null_count:
         raise DataError(f"column {column!r} has {names.null_count:,} empty cells; every event needs a name")

@@ -85,10 +85,7 @@ def read_media(
 
 
 def _described(
-    folder: Path,
-    files: list[Path],
-    options: ImportOptions,
-    listed: dict[str, list[str | None]] | None,
+    folder: Path, files: list[Path], options: ImportOptions, listed: dict[str, list[str | None]] | None
 ) -> tuple[dict[str, list[str | None]], dict[str, str], list[str]]:
     """Return labels, groups and splits of files; what was found; and notes for the user."""
     notes = []
@@ -163,9 +160,6 @@ def _plan(
 
     Args:
         wrong: records the files that cannot be read, and why; None: the first one is an error.
-
-    Raises:
-        DataError: if two files differ in their format.
     """
     rows: list[int] = []
     sequences: list[np.ndarray] = []
@@ -213,11 +207,7 @@ def _plan(
 
 
 def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:
-    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
+    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features."""
     with readable(name):
         if file.suffix.lower() in TEXTS:
             return 0, np.frombuffer(file.read_bytes(), np.uint8)
@@ -275,11 +265,7 @@ def read_listed(table: Table, plan: ImportPlan) -> ImportPlan:
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:
-    """Return the first group of a pattern in a file name; None if it finds nothing.
-
-    Raises:
-        DataError: if the pattern is invalid.
-    """
+    """Return the first group of a pattern in a file name; None if it finds nothing."""
     try:
         match = re.search(pattern, name)
     except re.error as error:
@@ -290,11 +276,7 @@ def _search(role: str, pattern: str, name: str) -> str | None:
 def _check_found(
     names: list[str], roles: list[str], named: dict[str, list[str | None]], options: ImportOptions
 ) -> None:
-    """Check that every file has a label, unless it is unlabelled, and what the patterns ask for.
-
-    Raises:
-        DataError: naming the first file that has not.
-    """
+    """Check that every file has a label, unless it is unlabelled, and what the patterns ask for."""
     for role, found in named.items():
         for name, own, value in zip(names, roles, found, strict=True):
             if value is not None or (role == "label" and own in UNLABELLED):

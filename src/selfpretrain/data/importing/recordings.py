@@ -130,11 +130,7 @@ def _read_soundfile(file: Path, source: Path | io.BytesIO) -> tuple[int, np.ndar
 
 
 def _check_last_page(file: Path) -> None:
-    """Check that an Ogg file ends with a whole page that says it is the last.
-
-    Raises:
-        EOFError: if it does not.
-    """
+    """Check that an Ogg file ends with a whole page that says it is the last."""
     with file.open("rb") as opened:
         opened.seek(max(file.stat().st_size - OGG_PAGE, 0))
         tail = opened.read()

@@ -52,11 +52,7 @@ class Table:
     places: RowPlaces | None = None  # of the rows of a text file
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of some columns, in batches.
-
-        Raises:
-            DataError: in one line, whatever is wrong with the file.
-        """
+        """Yield all rows of some columns, in batches."""
         with readable(self.path.name, _explain):
             yield from self.read(list(dict.fromkeys(columns)))
 
@@ -156,11 +152,7 @@ def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
 
 
 def _text_array(cells: list[str], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return cells of the rows from ``first`` on as an array.
-
-    Raises:
-        DataError: naming the first cell with bytes that are not of the encoding.
-    """
+    """Return cells of the rows from ``first`` on as an array."""
     try:
         return pa.array(cells, pa.large_string())
     except UnicodeEncodeError as error:
@@ -203,11 +195,7 @@ def _json_lines(path: Path) -> Table:
 
 
 def _json_column(values: list[object], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers.
-
-    Raises:
-        DataError: naming the first row that differs in type from the first value, or has half of a letter.
-    """
+    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers."""
     try:
         return pa.array(values)
     except UnicodeEncodeError as error:

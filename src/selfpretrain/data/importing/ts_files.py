@@ -20,8 +20,7 @@ from .options import ImportOptions
 from .plan import ImportPlan
 from .source import MISSING, check_memory, lines, notes_on, words
 
-Case = tuple[str, np.ndarray, str]
-"""How messages name a case, its series (length, C), and its label."""
+Case = tuple[str, np.ndarray, str]  # how messages name a case, its series (length, C), and its label
 
 
 def read_series(path: Path, options: ImportOptions) -> ImportPlan:

@@ -36,8 +36,7 @@ NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dty
 """Settings of a config that do not change the network."""
 NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
-POOLER = "pooler"
-"""Name of the module that pools a sequence in some networks; it is not used."""
+POOLER = "pooler"  # name of the module that pools a sequence in some networks; it is not used
 
 
 @spec
@@ -93,11 +92,7 @@ class HfModule(ForeignModule):
 
 
 def read_model(source: str) -> HfModel:
-    """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint.
-
-    Raises:
-        SpecError: if there is no such config, or the library is not installed.
-    """
+    """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint."""
     library = _library()
     with translate_errors(source), offline():
         config = library.AutoConfig.from_pretrained(source, local_files_only=True)
@@ -112,11 +107,7 @@ def _library() -> Any:
 
 
 def gpt_neox(width: int, layers: int, heads: int) -> Any:
-    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head.
-
-    Raises:
-        SpecError: if the library is not installed.
-    """
+    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head."""
     size = width // heads
     rotary_share = max(2, size // 8 * 2) / size
     config = _import_transformers().GPTNeoXConfig(
@@ -149,11 +140,7 @@ def is_available(checkpoint: str | None) -> bool:
 
 
 def build_from_config(checkpoint: str) -> Any:
-    """Return a randomly initialised network with the architecture of a checkpoint.
-
-    Raises:
-        SpecError: if the checkpoint is not on this machine, or the library cannot build it.
-    """
+    """Return a randomly initialised network with the architecture of a checkpoint."""
     library = _import_transformers()
     with translate_errors(checkpoint):
         config = library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
@@ -184,11 +171,7 @@ def load_pretrained(checkpoint: str) -> Any:
 
 
 def symbol_embeddings(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
-    """Return the mean token embedding of every symbol's text, in a checkpoint.
-
-    Raises:
-        SpecError: if the checkpoint is not on this machine, or has no tokenizer.
-    """
+    """Return the mean token embedding of every symbol's text, in a checkpoint."""
     table = load_pretrained(checkpoint).get_input_embeddings().weight.detach()
     with translate_errors(checkpoint):
         tokenizer = _import_transformers().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)

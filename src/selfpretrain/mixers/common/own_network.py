@@ -79,11 +79,7 @@ class OwnBackbone(OwnLayer):
 
 
 def _check_weights(module: nn.Module, factory: str) -> None:
-    """Check that the weights of a module are set, and that no earlier module of this process has them.
-
-    Raises:
-        SpecError: if they are not; weights that another network has trained would give other results.
-    """
+    """Check that the weights of a module are set, and that no earlier module of this process has them."""
     for name, weight in module.named_parameters():
         if isinstance(weight, UninitializedParameter):
             raise SpecError(f"{factory}: {name} has no shape yet; use layers that are not lazy")

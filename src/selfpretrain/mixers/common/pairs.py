@@ -22,13 +22,11 @@ from ...shapes import PaddingMask
 from ..base import LayerContext
 from .attention_heads import Heads, PerHead
 
-BLOCK = 128
-"""Block size for patterns that are not made of blocks themselves."""
+BLOCK = 128  # block size for patterns that are not made of blocks themselves
 MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
 # FlexAttention is imported where it is used, as it imports sympy from PyTorch 2.14 on.
-BlockMask = Any
-"""``torch.nn.attention.flex_attention.BlockMask``."""
+BlockMask = Any  # ``torch.nn.attention.flex_attention.BlockMask``
 PairPattern = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 

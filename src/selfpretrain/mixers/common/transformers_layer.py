@@ -43,8 +43,7 @@ DISPATCH = "is_new_implementation", "implementation"
 Channels = Float[Tensor, "B D L"]
 Heads = Float[Tensor, "B L H E"]
 Places = Float[Tensor, "B L D"]
-UNIT = 1e-6
-"""What is added to the squared length of a query or key before it is divided by its length."""
+UNIT = 1e-6  # what is added to the squared length of a query or key before it is divided by its length
 
 
 class TransformersMixer(Mixer):
@@ -60,11 +59,7 @@ class TransformersMixer(Mixer):
 
     @abc.abstractmethod
     def config(self, context: LayerContext) -> dict[str, Any]:
-        """Return the settings of the model that differ from ``usual``.
-
-        Raises:
-            SpecError: if the width does not suit.
-        """
+        """Return the settings of the model that differ from ``usual``."""
 
     def arguments(self, x: Vectors) -> dict[str, Any]:
         """Return the arguments of the layer's forward pass after the first."""
@@ -303,10 +298,7 @@ def selective_scan(
 
 
 def rnn_scan(
-    hidden_states: Places,
-    recurrent_gate: Places,
-    reset: Bool[Tensor, "B L 1"],
-    recurrent_states: None = None,
+    hidden_states: Places, recurrent_gate: Places, reset: Bool[Tensor, "B L 1"], recurrent_states: None = None
 ) -> tuple[Places, None]:
     """Return h[t] = a[t] h[t-1] + u[t] of RG-LRU, with a zero at the start of a sequence; keep no state."""
     kind = state_dtype(hidden_states)

@@ -11,8 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from ._exact import full_precision
 
-BLOCK = 1 << 21
-"""Bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout."""
+BLOCK = 1 << 21  # bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout
 GPU_BLOCK = 1 << 28
 """Bytes per block on other devices, so that few kernels are launched and what a block needs is small."""
 

@@ -25,8 +25,7 @@ from ._exact import full_precision
 from .longconv import fast_length
 
 Modes = Complex[Tensor, "H N"] | Float[Tensor, "H N"]
-BLOCK = 1024
-"""Lags per block; products with the block's table take nearly all of the time."""
+BLOCK = 1024  # lags per block; products with the block's table take nearly all of the time
 State = Complex[Tensor, "B N"]
 
 

@@ -19,8 +19,7 @@ SOMETIMES = ("fold", "design")
 
 PRINTED = tuple(f"printed_{field.name}" for field in fields(PaperNumber))
 """Further columns if a paper printed a number for some cell."""
-FORMULA = ("=", "+", "-", "@")
-"""First characters that make a spreadsheet interpret text as a formula."""
+FORMULA = ("=", "+", "-", "@")  # first characters that make a spreadsheet interpret text as a formula
 
 
 def document(results: ExperimentResults) -> str:

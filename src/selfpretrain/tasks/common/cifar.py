@@ -58,11 +58,7 @@ class Cifar(Prepared):
 
 
 def read_blocks(task: Task) -> Iterator[ImageBlock]:
-    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
-
-    Raises:
-        DataError: if neither exists, or the files are damaged.
-    """
+    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10."""
     folder = require_files(task, *PLACES)
     if folder.name != BATCHES:
         yield from read_parquet(folder, "img")

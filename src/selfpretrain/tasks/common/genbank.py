@@ -14,12 +14,9 @@ from jaxtyping import Int, Int8, UInt8
 
 from ...errors import DataError
 
-BASES = "acgtn"
-"""Symbols in the order of their tokens; n is an unknown base."""
-COMPLEMENT = (3, 2, 1, 0, 4)
-"""Token of the base on the other strand, by token."""
-AMBIGUOUS = "nryswkmbdhvu"
-"""Letters of nucleic acids other than a, c, g and t; they are read as n."""
+BASES = "acgtn"  # symbols in the order of their tokens; n is an unknown base
+COMPLEMENT = (3, 2, 1, 0, 4)  # token of the base on the other strand, by token
+AMBIGUOUS = "nryswkmbdhvu"  # letters of nucleic acids other than a, c, g and t; they are read as n
 TARGETS = {
     "coding": ("not coding", "coding"),
     "frames": ("between", "intron", "first of codon", "second of codon", "third of codon"),
@@ -28,8 +25,7 @@ TARGETS = {
 Target = Literal["coding", "frames"]
 SPAN = re.compile(r"<?(\d{1,12})(?:\.\.>?(\d{1,12}))?", re.ASCII)
 """Bases from one to another, both counted from 1; < and > mark genes that go on beyond the record."""
-INDENT = 21
-"""Column at which the location of a feature begins."""
+INDENT = 21  # column at which the location of a feature begins
 
 
 @dataclass(frozen=True)

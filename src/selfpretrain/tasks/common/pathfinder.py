@@ -28,20 +28,16 @@ from .augmentations import Pictures
 from .stored import LRA_RELEASE, Moments, Prepared, lra_paths, require_files
 
 CLASSES = ("separate", "connected")
-DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
-"""Dashes per contour at each difficulty."""
+DASHES = {"hard": 14, "intermediate": 9, "easy": 6}  # dashes per contour at each difficulty
 FOLDERS = {"hard": "curv_contour_length_14", "intermediate": "curv_contour_length_9", "easy": "curv_baseline"}
 """Folder of each difficulty in the release."""
 EMPTY_FILE = "curv_baseline/imgs/0/sample_172.png"
 """A file of the release (32 pixels, easy) that is known to be empty; it is skipped."""
-CHUNK = 2000
-"""Images between two checkpoints: 400 MB of memory at 256 pixels."""
-MEASURED_IMAGES = 1000
-"""Number of first training images on which mean and standard deviation are measured."""
+CHUNK = 2000  # images between two checkpoints: 400 MB of memory at 256 pixels
+MEASURED_IMAGES = 1000  # number of first training images on which mean and standard deviation are measured
 SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
 """Resolution -> h, where a marker is found as a white square of 2 h + 1 pixels a side."""
-BINS = 32
-"""Bins of the distance between markers, up to the side of an image."""
+BINS = 32  # bins of the distance between markers, up to the side of an image
 
 
 class Images(abc.ABC):

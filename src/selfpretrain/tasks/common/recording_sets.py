@@ -18,12 +18,9 @@ from .stored import Moments
 
 Features = Literal["raw", "mfcc"]
 
-WINDOW = 200
-"""Window length of MFCC, in samples."""
-HOP = 100
-"""Hop length of MFCC, in samples."""
-LOUDEST = 32768
-"""Full scale of 16-bit samples."""
+WINDOW = 200  # window length of MFCC, in samples
+HOP = 100  # hop length of MFCC, in samples
+LOUDEST = 32768  # full scale of 16-bit samples
 
 
 @dataclass(frozen=True)

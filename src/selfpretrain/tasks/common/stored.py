@@ -82,11 +82,7 @@ class Prepared(StoredTask):
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def stubbed(self) -> "Prepared":
-        """Return the task with a stub, unless its data are prepared or made up.
-
-        Raises:
-            DataError: if there is no stub of these data.
-        """
+        """Return the task with a stub, unless its data are prepared or made up."""
         return self if self.made_up or self.folder.exists() else with_stub(self)
 
     def tiny(self) -> "Prepared":

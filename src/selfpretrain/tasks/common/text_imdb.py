@@ -50,11 +50,7 @@ class Reviews:
 
 
 def read_reviews(task: Prepared, part: Part) -> Reviews:
-    """Return all reviews of one part; a few synthetic ones if ``task.made_up``.
-
-    Raises:
-        DataError: if the files are missing or damaged.
-    """
+    """Return all reviews of one part; a few synthetic ones if ``task.made_up``."""
     if task.made_up:
         return _make_synthetic(part)
     path = require_files(task, *PLACES)

@@ -12,13 +12,10 @@ import numpy as np
 from ...data.store import DatasetWriter
 from ...system.events import report_progress
 
-Unit = Literal["characters", "bytes"]
-"""Kind of token: a Unicode character, or a byte of UTF-8."""
+Unit = Literal["characters", "bytes"]  # kind of token: a Unicode character, or a byte of UTF-8
 
-POINTS = 0x110000
-"""Number of Unicode code points."""
-CHUNK = 4096
-"""Texts encoded at a time."""
+POINTS = 0x110000  # number of Unicode code points
+CHUNK = 4096  # texts encoded at a time
 FILLING = ("the", "a", "of", "and", "to", "it", "was", "in", "this", "that", "with", "for", "on", "as", "but")
 
 

@@ -30,14 +30,10 @@ from ._tables import (
 
 Y, X, DIRECTION, NEXT_Y, NEXT_X, TOP, BOTTOM, LEFT, RIGHT = range(9)
 """Columns of the trail: start and direction of a dash, pivot of the next dash, box that it may affect."""
-TRIES = 3
-"""Positions tried for a dash before its contour fails."""
-RETRIES = 5
-"""Times a distractor is started before it is omitted."""
-MIN_WEIGHT = 1e-4 * 255 * 2**16
-"""Sum of weights below which a dash cannot be placed."""
-RANDOM_TRIES = 64
-"""Random pixels tried for the start of a distractor before all are enumerated."""
+TRIES = 3  # positions tried for a dash before its contour fails
+RETRIES = 5  # times a distractor is started before it is omitted
+MIN_WEIGHT = 1e-4 * 255 * 2**16  # sum of weights below which a dash cannot be placed
+RANDOM_TRIES = 64  # random pixels tried for the start of a distractor before all are enumerated
 
 
 class Facts(NamedTuple):

@@ -11,28 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-ANGLES = 360
-"""Directions of first dashes, -180..179 degrees."""
-CROSSED = 459
-"""Two masks must not sum to this, 1.8 times 255, at any pixel."""
-FREE = 76
-"""A pixel is free up to this value of a mask, 0.3 times 255."""
-HEAD = 0
-"""First of two columns of ``steps``: from a first dash to its end."""
-BACK = 2
-"""From there to its pivot, the middle of the gap before a dash."""
-AHEAD = 4
-"""From any pivot to the next one."""
-APART = 6
-"""From the start of contour 1 to that of contour 2."""
-ONE_END = 1
-"""Pixels, down or right, within which the ends of both contours cannot be distinguished."""
+ANGLES = 360  # directions of first dashes, -180..179 degrees
+CROSSED = 459  # two masks must not sum to this, 1.8 times 255, at any pixel
+FREE = 76  # a pixel is free up to this value of a mask, 0.3 times 255
+HEAD = 0  # first of two columns of ``steps``: from a first dash to its end
+BACK = 2  # from there to its pivot, the middle of the gap before a dash
+AHEAD = 4  # from any pivot to the next one
+APART = 6  # from the start of contour 1 to that of contour 2
+ONE_END = 1  # pixels, down or right, within which the ends of both contours cannot be distinguished
 NEAR, CORE, WINDOW, INSIDE, FIRST, OTHERS, FITS = range(7)
 """Rows of ``boxes``. From the start of a dash: the area that it may affect, and its core. From its pivot: the
 pixels where the next dash may start. In the image: the pixels far enough from the border, those where contour
 1 and where distractors may start, and those where a later dash fits."""
-FINE = 2
-"""Supersampling: drawn pixels per final pixel and axis."""
+FINE = 2  # supersampling: drawn pixels per final pixel and axis
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,11 @@ from ...system.splitmix64 import scramble_one
 from . import CurveRules, _random
 from ._random import below
 
-EMPTY, CURVE, END = range(3)
-"""Values of a cell; END is a marked end."""
-MAX_STARTS = 50
-"""Maximum starts of a curve, after which the layout is discarded."""
-MAX_WAITING = 4
-"""Maximum images that wait for a partner, per displacement of their ends."""
-STRAIGHT = 3
-"""Weight of the direction straight on, for the next cell of a curve."""
-TURN = 2
-"""Weight of either turn."""
+EMPTY, CURVE, END = range(3)  # values of a cell; END is a marked end
+MAX_STARTS = 50  # maximum starts of a curve, after which the layout is discarded
+MAX_WAITING = 4  # maximum images that wait for a partner, per displacement of their ends
+STRAIGHT = 3  # weight of the direction straight on, for the next cell of a curve
+TURN = 2  # weight of either turn
 
 
 class CurveCanvas(NamedTuple):

@@ -19,31 +19,20 @@ from torch import Tensor
 from ...data.dataset import SequenceDataset, concatenated, sequences
 from ...system.time_limit import check_time
 
-ALL = "all sequences"
-"""End of the names of features that are measured on sequences without a label, too."""
-MAX_DIRECTIONS = 100
-"""Maximum number of directions in which features vary."""
-MANY = 1_000_000
-"""Maximum number of values of sequences whose positions' features are in memory at a time."""
-SMALL = 1e-3
-"""Range of values below which a channel is measured in units of its own."""
+ALL = "all sequences"  # end of the names of features that are measured on sequences without a label, too
+MAX_DIRECTIONS = 100  # maximum number of directions in which features vary
+MANY = 1_000_000  # maximum number of values of sequences whose positions' features are in memory at a time
+SMALL = 1e-3  # range of values below which a channel is measured in units of its own
 RELATIVE = 1e-6
 """Range of values, as a share of the largest, up to which a channel is constant, as for networks."""
-CONSTANT = 1e-9
-"""Standard deviation of a feature below which it is constant up to rounding."""
-Matrix = Any
-"""(rows, features) matrix, dense or sparse, or ``Rows``."""
+CONSTANT = 1e-9  # standard deviation of a feature below which it is constant up to rounding
+Matrix = Any  # (rows, features) matrix, dense or sparse, or ``Rows``
 State = dict[str, Tensor]
-AROUND = 4
-"""Neighbours on either side of a position."""
-WIDE = 12
-"""Neighbours on either side of a position, for trees."""
-MAX_NEIGHBOURS = 200
-"""Maximum for all of them together: with several channels there are fewer."""
-CLOCKS = (2, 3, 4, 6, 8, 12, 16)
-"""Periods in which positions are counted."""
-BANDS = 4
-"""Octaves of frequency, from the highest down, of which the power is measured."""
+AROUND = 4  # neighbours on either side of a position
+WIDE = 12  # neighbours on either side of a position, for trees
+MAX_NEIGHBOURS = 200  # maximum for all of them together: with several channels there are fewer
+CLOCKS = (2, 3, 4, 6, 8, 12, 16)  # periods in which positions are counted
+BANDS = 4  # octaves of frequency, from the highest down, of which the power is measured
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -51,12 +40,9 @@ class Features(abc.ABC):
     """A (rows, features) matrix of sequences, whose parameters are measured on training data."""
 
     name: str
-    of_all = False
-    """Whether the parameters are measured on all training sequences, labelled or not."""
-    of_positions = False
-    """Whether there is a row per position, not per example."""
-    parameters: tuple[str, ...] = ()
-    """Names of the attributes, all of them arrays, that are saved."""
+    of_all = False  # whether the parameters are measured on all training sequences, labelled or not
+    of_positions = False  # whether there is a row per position, not per example
+    parameters: tuple[str, ...] = ()  # names of the attributes, all of them arrays, that are saved
 
     def measure(self, everything: SequenceDataset) -> None:  # noqa: B027  # most features need nothing
         """Measure what needs no labels on all training sequences, before ``fit``."""
@@ -236,8 +222,7 @@ class FlatValues(NumbersOfValues):
     """
 
     name = "values"
-    absent = np.nan
-    """What stands where a sequence has ended, before it is standardised; NaN: the mean."""
+    absent = np.nan  # what stands where a sequence has ended, before it is standardised; NaN: the mean
 
     def __init__(self) -> None:
         super().__init__()

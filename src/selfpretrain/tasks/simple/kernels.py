@@ -20,29 +20,20 @@ from ...data.dataset import Batch, SequenceDataset, generator, sequences
 from ...system.time_limit import check_time
 from .features import Numbers, State
 
-KERNEL_SIZE = 9
-"""Weights of a kernel."""
-TWOS = 3
-"""Weights of a kernel that are 2; the others are -1."""
-PLACES = list(combinations(range(KERNEL_SIZE), TWOS))
-"""Places of these weights, of every kernel."""
-FEATURES = 2_000
-"""Approximate number of features per sequence."""
-WORK = 4e9
-"""Maximum number of kernel outputs to compute: some seconds."""
-SAMPLE = 32
-"""Training sequences from which thresholds are computed."""
-LEVELS = 10_000
-"""Maximum number of outputs of a kernel from which its thresholds are computed."""
-BATCH = 16
-"""Maximum number of sequences whose outputs are computed at a time."""
+KERNEL_SIZE = 9  # weights of a kernel
+TWOS = 3  # weights of a kernel that are 2; the others are -1
+PLACES = list(combinations(range(KERNEL_SIZE), TWOS))  # places of these weights, of every kernel
+FEATURES = 2_000  # approximate number of features per sequence
+WORK = 4e9  # maximum number of kernel outputs to compute: some seconds
+SAMPLE = 32  # training sequences from which thresholds are computed
+LEVELS = 10_000  # maximum number of outputs of a kernel from which its thresholds are computed
+BATCH = 16  # maximum number of sequences whose outputs are computed at a time
 POSITIONS = 2**19
 """Maximum number of their positions, with padding: 350 MB of outputs. A longer sequence is computed alone."""
 NUDGE = 1e-10
 """Share of the largest value by which a threshold is raised: more than rounding, less than inputs resolve."""
 
-Thresholds = list[tuple[int, Tensor]]
-"""Dilation, and the (kernels, quantiles) thresholds at it."""
+Thresholds = list[tuple[int, Tensor]]  # dilation, and the (kernels, quantiles) thresholds at it
 
 
 class KernelShares(Numbers):

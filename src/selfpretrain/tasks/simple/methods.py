@@ -49,33 +49,23 @@ from .models import (
 )
 from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
-POSITIONS = 50_000
-"""Maximum number of positions to fit on, for classes of positions."""
-MAX_BOOSTED = 20_000
-"""Maximum rows times outputs of boosted trees: some seconds per fit."""
+POSITIONS = 50_000  # maximum number of positions to fit on, for classes of positions
+MAX_BOOSTED = 20_000  # maximum rows times outputs of boosted trees: some seconds per fit
 
 Fitted = LinearModel | BoostedTrees | UnsavedModel
 Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
 """Fits a model: matrix, targets and weights of its rows, kind of target, setting."""
-LOGISTIC = (0.01, 0.1, 1.0, 10.0)
-"""Grid of inverse regularisation strengths of logistic regression."""
-LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
-"""The same on n-grams, whose TF-IDF weights are small."""
-LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
-"""The same on positions, which are many."""
+LOGISTIC = (0.01, 0.1, 1.0, 10.0)  # grid of inverse regularisation strengths of logistic regression
+LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)  # the same on n-grams, whose TF-IDF weights are small
+LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)  # the same on positions, which are many
 DIRECTIONS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC))
 DIRECTIONS_NGRAMS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC_NGRAMS))
 """The same on the first directions, with their number."""
-ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Grid of regularisation strengths of ridge regression."""
-DEPTHS = (2, 5)
-"""Depths of boosted trees to try."""
-TREES = (100, 300)
-"""Numbers of trees of gradient boosting on histograms to try."""
-MAX_FLAT = 4096
-"""Maximum number of values per example to use all of them; longer examples are summarised."""
-MAX_ONE_HOT = 20_000
-"""Maximum positions times vocabulary for a baseline on one-hot symbols."""
+ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # grid of regularisation strengths of ridge regression
+DEPTHS = (2, 5)  # depths of boosted trees to try
+TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
+MAX_FLAT = 4096  # maximum number of values per example to use all of them; longer examples are summarised
+MAX_ONE_HOT = 20_000  # maximum positions times vocabulary for a baseline on one-hot symbols
 MAX_HISTOGRAMS = 50_000
 """Maximum examples times classes of gradient boosting on histograms of statistics of values."""
 MAX_SELF_TRAINED = 1_000

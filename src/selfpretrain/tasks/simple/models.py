@@ -20,18 +20,13 @@ from ...data.spec import ClassSets, Reals, Target
 from ...system.time_limit import check_time
 from .features import Matrix, Rows, State
 
-NEVER = -30.0
-"""Logit of a class that no training example has."""
-ITERATIONS = 200
-"""Maximum number of iterations of logistic regression."""
+NEVER = -30.0  # logit of a class that no training example has
+ITERATIONS = 200  # maximum number of iterations of logistic regression
 MAX_TREES = 200
-MIN_TREES = 50
-"""Trees per output: as many as there may be in all, within these bounds."""
+MIN_TREES = 50  # trees per output: as many as there may be in all, within these bounds
 ALL_TREES = 1000
-RATE = 0.1
-"""Factor of every tree's answer."""
-SHARE = 0.5
-"""Share of the examples that each tree is fitted to."""
+RATE = 0.1  # factor of every tree's answer
+SHARE = 0.5  # share of the examples that each tree is fitted to
 MIN_WEIGHT = 0.001
 """Minimum share of all weight in a leaf, if weights are unequal: leaves of nearly none must not count."""
 NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
