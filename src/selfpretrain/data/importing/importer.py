@@ -93,16 +93,13 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     def name(row: int) -> str:
         return train.name(row) if row < n else test.name(row - n)
 
-    found = [_with_split(train.sequences, "train"), _with_split(test.sequences, "test")]
-    found[1] = replace(found[1], rows=found[1].rows + n)
-    return replace(
-        train,
-        sequences=joined([each for each in found if len(each.lengths)], train.sequences.kind, name),
-        name=name,
-        vocab=max(train.vocab, test.vocab),
-        found=train.found | {"split": f"test is {Path(options.test).name}"},
-        notes=[*train.notes, *test.notes],
-    )
+    tested = _with_split(test.sequences, "test")
+    found = [_with_split(train.sequences, "train"), replace(tested, rows=tested.rows + n)]
+    whole = joined([each for each in found if len(each.lengths)], train.sequences.kind, name)
+    facts = train.found | {"split": f"test is {Path(options.test).name}"}
+    notes = [*train.notes, *test.notes]
+    vocab = max(train.vocab, test.vocab)
+    return replace(train, sequences=whole, name=name, vocab=vocab, found=facts, notes=notes)
 
 
 def _with_split(found: Sequences, split: str) -> Sequences:

@@ -26,6 +26,7 @@ from .tables import Table
 
 TEXTS = (".txt",)
 LOOKED_AT = 16  # cells that must be names of files in a table of files
+Wrong = dict[int, str] | None
 Read = Callable[[Path], tuple[int, np.ndarray]]
 """Returns the sample rate and the sequence of a file; rate 0: files may differ in it."""
 
@@ -149,12 +150,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
 
 
 def _plan(
-    folder: Path,
-    files: list[Path],
-    read: Read,
-    kind: SequenceKind,
-    options: ImportOptions,
-    wrong: dict[int, str] | None,
+    folder: Path, files: list[Path], read: Read, kind: SequenceKind, options: ImportOptions, wrong: Wrong
 ) -> ImportPlan:
     """Read files, in the order of their names.
 
@@ -187,23 +183,12 @@ def _plan(
         report_progress(f"read {folder.name}", row + 1, len(files))
     lengths = np.array(list(map(len, sequences)), dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.zeros(0)
-    layout = {
-        "kind": "values" if kind == "values" else "tokens",
-        "form": "texts" if kind == "text" else "recordings",
-        "features": options.features,
-        "rate": rate,
-        "resample": options.rate,
-        "dtype": str(flat.dtype),
-    }
-    return ImportPlan(
-        Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {}),
-        options,
-        names.__getitem__,
-        at_position,
-        BYTES if kind == "text" else 0,
-        layout=layout,
-        others={"file": names},
-    )
+    layout: Json = {"kind": "values" if kind == "values" else "tokens"}
+    layout |= {"form": "texts" if kind == "text" else "recordings", "features": options.features}
+    layout |= {"rate": rate, "resample": options.rate, "dtype": str(flat.dtype)}
+    found = Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {})
+    name, vocab, others = names.__getitem__, BYTES if kind == "text" else 0, {"file": names}
+    return ImportPlan(found, options, name, at_position, vocab, layout=layout, others=others)
 
 
 def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:

@@ -134,9 +134,15 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
         changed: records changed strings, from before to after; "" if it counts as missing.
     """
     try:
-        text = _digits(array) if pa.types.is_floating(array.type) else array.cast(pa.large_string())
+        text = array.cast(pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"labels, groups and splits must be words or numbers, not {array.type}") from error
+    if pa.types.is_floating(array.type):  # whole numbers by their digits, "1" rather than "1.0" or "1e15"
+        values = array.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53))
+        whole = pc.fill_null(whole, False)
+        digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
+        text = pc.if_else(whole, digits, text)
     bare = pc.utf8_trim_whitespace(text)
     bare = pc.if_else(pc.is_in(bare, pa.array(MISSING, pa.large_string())), None, bare)
     if changed is not None and len(changed) < MAX_CHANGES:
@@ -166,12 +172,9 @@ def word_lists(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Arr
     return lists_of(words(array.flatten(), changed), lengths, array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _digits(array: pa.Array) -> pa.Array:
-    """Return numbers as strings; whole ones by their digits, "1" rather than "1.0" or "1e15"."""
-    values = array.cast(pa.float64())
-    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53)), False)
-    digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
-    return pc.if_else(whole, digits, array.cast(pa.large_string()))
+def first_true(marked: pa.Array) -> int:
+    """Return the number of the first cell that is true."""
+    return int(marked.fill_null(False).to_numpy(zero_copy_only=False).argmax())
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -58,18 +58,11 @@ def read_series(path: Path, options: ImportOptions) -> ImportPlan:
         columns["split"] = pa.array(splits, pa.large_string())
     lengths = np.array([len(values) for values in series], dtype=np.int64)
     flat = np.concatenate(series) if series else np.zeros((0, 1))
-    return ImportPlan(
-        Sequences("values", flat, lengths, np.arange(len(series)), columns=columns),
-        options,
-        names.__getitem__,
-        lambda position, channel: f"dimension {channel}, position {position}",
-        found={
-            "file": ", ".join(file.name for file, _ in files),
-            "sequence": "series of real numbers",
-            "split": "by file" if files[0][1] else "made",
-        },
-        notes=notes_on(changed),
-    )
+    found = Sequences("values", flat, lengths, np.arange(len(series)), columns=columns)
+    facts = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
+    facts["split"] = "by file" if files[0][1] else "made"
+    spot = "dimension {1}, position {0}".format
+    return ImportPlan(found, options, names.__getitem__, spot, found=facts, notes=notes_on(changed))
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
