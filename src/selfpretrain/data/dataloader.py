@@ -42,7 +42,7 @@ class BatchSampler:
 
     @property
     def per_epoch(self) -> int:
-        """Steps per epoch."""
+        """Return the number of steps per epoch."""
         return len(self.lengths) // self.size
 
     def rows(self, step: int) -> Int[Tensor, "B"]:

@@ -135,17 +135,17 @@ class SequenceDataset:
 
     @property
     def views(self) -> int:
-        """Sequences per example."""
+        """Return the number of sequences per example."""
         return self.starts.shape[0]
 
     @cached_property
     def longest(self) -> Int[Tensor, "n"]:
-        """Length of the longest view of every example, at least ``padded``; it determines the cost."""
+        """Return the length of each example's longest view, at least ``padded``; it determines the cost."""
         return self.lengths.amax(0).clamp(min=self.padded)
 
     @property
     def labelled(self) -> Bool[Tensor, "n"]:
-        """True for examples with a target, or with at least one where an example has several."""
+        """Return True for examples with a target, or with at least one where an example has several."""
         if self.targets.is_floating_point():
             return self.targets.isfinite()
         return (self.targets >= 0).flatten(1).any(1) if self.targets.ndim > 1 else self.targets >= 0

@@ -53,17 +53,17 @@ class Download:
 
     @property
     def name(self) -> str:
-        """File name, without its folder."""
+        """Return the file name, without its folder."""
         return unquote(urlsplit(self.url).path.rpartition("/")[2])
 
     @property
     def file(self) -> str:
-        """Path of the downloaded file under ``raw``; an archive is next to its extracted folder."""
+        """Return the path of the downloaded file under ``raw``; an archive is beside its folder."""
         return self.name if self.unpack else f"{self.into}/{self.name}"
 
     @property
     def outcome(self) -> str:
-        """Path of the result under ``raw``: the folder of an archive, or the file."""
+        """Return the path of the result under ``raw``: the folder of an archive, or the file."""
         return self.into if self.unpack else self.file
 
     def known_hash(self, file: Path) -> str | None:

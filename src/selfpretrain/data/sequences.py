@@ -38,7 +38,7 @@ class Sequences:
 
     @property
     def given(self) -> int:
-        """Number of rows, usable or not."""
+        """Return the number of rows, usable or not."""
         return len(self.rows) + len(self.wrong)
 
     def take(self, keep: np.ndarray, why: str = "") -> "Sequences":

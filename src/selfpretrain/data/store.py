@@ -92,7 +92,7 @@ class StoredDataset:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the spec and of all files: equal datasets have equal digests in any folder."""
+        """Return the SHA-256 of spec and files: equal datasets have equal digests in any folder."""
         content = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .integrity import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .results import CellResult, ExperimentResults, Metric, TaskResults
 from .sequential import SequentialDesign
+from .stage_results import CLOSE, Predictions
 from .statistics import (
     CONFIDENCE,
     NO_SPREAD,
@@ -73,7 +73,7 @@ class Difference:
 
     @cached_property
     def p(self) -> float | None:
-        """P value of the sign-flip test, None below six seeds; or the repeated p of a sequential design."""
+        """Return the p of the sign-flip test, None below six seeds; or the repeated p of a design."""
         if self.design is None:
             return sign_flip(self.values)
         p = t_test(self.values)
@@ -89,12 +89,12 @@ class RowPair:
 
     @property
     def rows(self) -> tuple[str, str]:
-        """The two rows; differences are the first minus the second."""
+        """Return the two rows; differences are the first minus the second."""
         return self.control.a[0], self.control.b[0]
 
     @property
     def order(self) -> Order:
-        """Whether the order changes; resolved only if both intervals exclude the tie band."""
+        """Return whether the order changes; resolved only if both intervals exclude the tie band."""
         sides = {self.control.standing, self.treatment.standing}
         if not sides <= {Standing.BETTER, Standing.WORSE}:
             return "not resolved"
@@ -112,22 +112,22 @@ class TaskAnalysis:
 
     @property
     def label(self) -> str:
-        """Name of the task."""
+        """Return the name of the task."""
         return self.task.label
 
     @property
     def metric(self) -> Metric:
-        """Metric of the task and how to print its scores."""
+        """Return the metric of the task and how to print its scores."""
         return self.task.metric
 
     @property
     def headline(self) -> tuple[Difference, ...]:
-        """The gains of the first contrast, one per row."""
+        """Return the gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
 
     @property
     def order(self) -> Order:
-        """Whether the ranking changes: "changes" if any pair does, "stays" if all pairs are resolved."""
+        """Return whether the ranking changes: if any pair does; "stays" if all pairs are resolved."""
         orders = {pair.order for pair in self.pairs}
         if "changes" in orders:
             return "changes"
@@ -135,7 +135,7 @@ class TaskAnalysis:
 
     @cached_property
     def best(self) -> frozenset[RowColumn]:
-        """The best arm of each row; none with one arm, with one seed, or if two arms tie for it."""
+        """Return the best arm of each row; none with one arm, with one seed, or if two arms tie for it."""
         best = set()
         for row in self.task.rows:
             measured = {place: found for place, found in self.means.items() if place[0] == row}
@@ -147,14 +147,14 @@ class TaskAnalysis:
 
     @property
     def best_baseline(self) -> tuple[str, float]:
-        """The best simple baseline, chance included, and its score; ("", -inf) if there is none."""
+        """Return the best simple baseline, chance included, and its score; ("", -inf) if there is none."""
         level = self.task.card.chance
         chance = {} if level is None else {"chance": level}
         return max((chance | self.task.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
 
     @property
     def late(self) -> dict[str, tuple[int, int]]:
-        """Columns in which most runs were best in the last tenth of training: (number of these, of all)."""
+        """Return the columns whose runs mostly were best in the last tenth: (number of these, of all)."""
         found = {}
         for column in self.task.columns:
             ends = [cell.scored for cell in self.task.finished if cell.column == column]
@@ -178,12 +178,12 @@ class Analysis:
 
     @property
     def averaged(self) -> bool:
-        """Whether scores may be averaged over tasks: there are several, with the same metric."""
+        """Return whether scores may be averaged over tasks: there are several, with the same metric."""
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
 
     @cached_property
     def overall(self) -> tuple[Difference, ...]:
-        """Gains averaged over tasks, seed by seed, if every task has them; empty unless ``averaged``."""
+        """Return the gains averaged over tasks, seed by seed, if all have them; empty unless ``averaged``."""
         if not self.averaged:
             return ()
         by_places = [{(gain.a, gain.b): gain for gain in task.gains if gain.estimate} for task in self.tasks]
@@ -194,22 +194,22 @@ class Analysis:
 
     @property
     def rows_compete(self) -> bool:
-        """Whether the rows are different models, not one model at several settings, ``GROUP · PLACE``."""
+        """Return whether rows are different models, not one at several settings, ``GROUP · PLACE``."""
         return not any(SEPARATOR in row for task in self.tasks for row in task.task.rows)
 
     @property
     def seeds(self) -> int:
-        """Largest number of seeds behind any mean."""
+        """Return the largest number of seeds behind any mean."""
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
 
     @property
     def reported(self) -> list[PaperNumber]:
-        """The paper's numbers that are shown next to ours, without duplicates."""
+        """Return the paper's numbers that are shown next to ours, without duplicates."""
         return list(dict.fromkeys(cell.reported for cell in self.results.cells if cell.reported))
 
     @property
     def paper_tables(self) -> list[str]:
-        """The paper tables that these numbers come from."""
+        """Return the paper tables that these numbers come from."""
         return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.reported))
 
 

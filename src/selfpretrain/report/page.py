@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import diagnostics, format, over_tasks, pictures, summary, tables
+from . import diagnostics, format, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -182,7 +182,7 @@ def _scores(analysis: Analysis) -> Section:
 
 def _gains(analysis: Analysis) -> Section:
     """Return what each arm gains over another, paired by seed, and how much of it further arms gain."""
-    made = (tables.gains(analysis), over_tasks.gains(analysis), diagnostics.gaps(analysis))
+    made = (tables.gains(analysis), diagnostics.gains_over_tasks(analysis), diagnostics.gaps(analysis))
     if _few(analysis):
         return Section("Gains", tables=made)
     return Section("Gains", pictures=pictures.gains(analysis), caption=GAINS, tables=made, shown="folded")
@@ -222,8 +222,8 @@ def _order(analysis: Analysis) -> Section:
     made = (
         diagnostics.ranks(diagnostics.rankings(analysis)),
         diagnostics.order(analysis),
-        over_tasks.order(analysis),
-        over_tasks.models(analysis),
+        diagnostics.order_over_tasks(analysis),
+        diagnostics.models_over_tasks(analysis),
     )
     drawn = pictures.ranks(analysis)
     return Section("Order of the models", pictures=drawn, caption=RANKS, tables=made, shown="folded")

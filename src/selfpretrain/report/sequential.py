@@ -42,12 +42,12 @@ class SequentialDesign:
 
     @property
     def known(self) -> bool:
-        """Whether the levels of this design are known; a single analysis needs no table."""
+        """Return whether the levels of this design are known; a single analysis needs no table."""
         return 2 <= self.first == self.last or (self.first, self.last) in _levels()
 
     @property
     def confidence(self) -> float:
-        """Nominal confidence of every interval; those of all interim analyses together cover with 95 %."""
+        """Return the nominal confidence of each interval; those of all analyses together cover with 95 %."""
         if self.first == self.last:
             return CONFIDENCE
         levels = _levels()[self.first, self.last]
@@ -110,7 +110,7 @@ class Simulated:
 
     @property
     def decided(self) -> NDArray[np.bool_]:
-        """Whether each was decided."""
+        """Return whether each was decided."""
         return self.better | self.worse | self.equal
 
 

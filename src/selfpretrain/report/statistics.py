@@ -40,7 +40,7 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """Half-width of the combined interval; None for one seed.
+        """Return the half-width of the combined interval; None for one seed.
 
         sqrt(over_seeds**2 + over_examples**2), each term its standard error times its own t quantile
 
@@ -55,12 +55,12 @@ class Estimate:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The combined interval; None for one seed."""
+        """Return the combined interval; None for one seed."""
         return None if self.half is None else (self.mean - self.half, self.mean + self.half)
 
     @property
     def seed_bounds(self) -> tuple[float, float] | None:
-        """The t-interval over seeds alone; None for one seed."""
+        """Return the t-interval over seeds alone; None for one seed."""
         half = self.over_seeds
         return None if half is None else (self.mean - half, self.mean + half)
 
@@ -253,12 +253,12 @@ class Ranks:
 
     @property
     def sorted(self) -> list[tuple[str, float]]:
-        """(row, average rank) pairs, the best first."""
+        """Return (row, average rank) pairs, the best first."""
         return sorted(zip(self.rows, self.average, strict=True), key=lambda item: item[1])
 
     @property
     def groups(self) -> list[tuple[int, int]]:
-        """Maximal groups of rows that do not differ significantly: first and last index in ``sorted``."""
+        """Return maximal groups of rows that do not differ: first and last index in ``sorted``."""
         ranks = [rank for _, rank in self.sorted]
         reach = [
             max(j for j in range(i, len(ranks)) if ranks[j] - ranks[i] <= self.critical)

@@ -84,7 +84,7 @@ class Task(abc.ABC):
     @property
     @abc.abstractmethod
     def form(self) -> SequenceSpec:
-        """Spec of a sequence: signal, maximum length and target; reads no more data than necessary."""
+        """Return the signal, maximum length and target of sequences; read no more data than necessary."""
 
     @abc.abstractmethod
     def load(self, split: Split) -> SequenceDataset:
@@ -120,7 +120,7 @@ class Task(abc.ABC):
 
     @property
     def origin(self) -> "Task":
-        """The task whose files this one is derived from; by default itself."""
+        """Return the task whose files this one is derived from; by default itself."""
         return self
 
     def augmentation(self) -> Augmentation | None:

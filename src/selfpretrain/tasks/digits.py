@@ -42,7 +42,7 @@ class Digits(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """64 grey values 0..16, with the mean and standard deviation of the training images."""
+        """Return 64 grey values 0..16, with the mean and standard deviation of the training images."""
         x = _load_images()[0][self._rows("train")].astype(np.float64)
         signal = Values(1, levels=17, low=0.0, high=16.0, centre=(float(x.mean()),), spread=(float(x.std()),))
         return SequenceSpec(signal, 64, Classes(tuple("0123456789")))

@@ -55,12 +55,12 @@ class ImagePatches(Task):
 
     @property
     def origin(self) -> Prepared:
-        """The task that the images are taken from."""
+        """Return the task that the images are taken from."""
         return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per patch, row by row."""
+        """Return one token per patch, row by row."""
         form = self.origin.form
         side = _reduced_width(form.length) // 2
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))

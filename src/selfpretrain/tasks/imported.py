@@ -48,7 +48,7 @@ class Imported(StoredTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """Spec measured on the training split; real targets are scaled by the labels that are kept."""
+        """Return the spec measured on training; real targets are scaled by the labels that are kept."""
         form = super().form
         return replace(form, length=min(form.length, self.longest or form.length))
 

@@ -89,7 +89,7 @@ class ListOps(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """15 tokens: ten digits, four operators with their opening bracket, and the closing bracket."""
+        """Return 15 tokens: ten digits, four operators with their bracket, and the closing bracket."""
         return SequenceSpec(Tokens(vocab=len(SYMBOLS)), self.max_length - 1, Classes(tuple("0123456789")))
 
     def load(self, split: Split) -> SequenceDataset:

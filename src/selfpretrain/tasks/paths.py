@@ -82,7 +82,7 @@ class Paths(Task):
 
     @property
     def rules(self) -> CurveRules:
-        """Parameters of the generator; None is replaced by the default for the size."""
+        """Return the parameters of the generator; None is replaced by the default for the size."""
         defaults = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
         settings = (self.shortest, self.longest, self.distractors, self.short)
         values = (d if value is None else value for value, d in zip(settings, defaults, strict=True))
@@ -91,7 +91,7 @@ class Paths(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per cell or patch, row by row."""
+        """Return one token per cell or patch, row by row."""
         symbols = len(CELLS) ** self.patch**2
         return SequenceSpec(
             Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve"))

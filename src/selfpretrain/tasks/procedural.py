@@ -50,7 +50,7 @@ class Procedural(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """Sequences of equal length, and three classes."""
+        """Return sequences of equal length, and three classes."""
         return SequenceSpec(self.signal, self.length, Classes(PROCESSES))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -73,7 +73,7 @@ class Procedural(Task):
 
     @property
     def _kinds(self) -> int:
-        """Number of different symbols."""
+        """Return the number of different symbols."""
         if isinstance(self.signal, Tokens):
             return self.signal.vocab
         return min(self.signal.levels or VALUES, VALUES)

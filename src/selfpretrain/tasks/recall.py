@@ -43,7 +43,7 @@ class Recall(AbilityTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per key or value; one of the values where a key is asked for."""
+        """Return one token per key or value; one of the values where a key is asked for."""
         names = tuple(f"v{i}" for i in range(self.values))
         length = (2 * self.shown + 1) * self.pairs
         return SequenceSpec(Tokens(self.keys + self.values), length, PositionClasses(names))

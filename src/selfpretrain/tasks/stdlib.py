@@ -50,7 +50,7 @@ class Stdlib(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """64 ASCII codes and eight classes."""
+        """Return 64 ASCII codes and eight classes."""
         return SequenceSpec(Tokens(vocab=128), 64, Classes(tuple(_load_snapshot()["packages"].tolist())))
 
     def load(self, split: Split) -> SequenceDataset:

@@ -69,7 +69,7 @@ class Ucr(Prepared):
 
     @property
     def name(self) -> str:
-        """Name of the task with its set, e.g. ``ucr:FordA``."""
+        """Return the name of the task with its set, e.g. ``ucr:FordA``."""
         return f"ucr:{self.set}"
 
     def stubbed(self) -> Prepared:

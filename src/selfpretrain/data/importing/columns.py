@@ -47,7 +47,7 @@ class TableLayout:
 
     @property
     def kind(self) -> SequenceKind:
-        """Kind of the sequences."""
+        """Return the kind of the sequences."""
         return "text" if self.form == "text" else self.signal
 
     def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:

@@ -47,7 +47,7 @@ class EncodedLabels:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """(n, K) whether a class occurs in a sequence, at any position."""
+        """Return (n, K) whether a class occurs in a sequence, at any position."""
         if self.kind == "sets":
             return self.targets > 0
         found = np.zeros((len(self.lengths), len(self.names)), dtype=bool)
@@ -58,7 +58,7 @@ class EncodedLabels:
 
     @property
     def strata(self) -> np.ndarray:
-        """(n,) stratum for splitting: the class if there is exactly one, else 0; -1 if unlabelled."""
+        """Return (n,) stratum for splitting: the class if there is exactly one, else 0; -1 if unlabelled."""
         if self.kind == "classes":
             return self.targets
         if self.kind == "reals":

@@ -40,7 +40,7 @@ class ImportPlan:
 
     @property
     def signal(self) -> str:
-        """Kind of the sequences: tokens, which text is, or values."""
+        """Return the kind of the sequences: tokens, which text is, or values."""
         return "values" if self.sequences.kind == "values" else "tokens"
 
     def place(self, found: Sequences, marked: np.ndarray) -> str:

@@ -36,7 +36,7 @@ class OwnLayer(Mixer):
 
     @property
     def name(self) -> str:
-        """Name of the callable in lower case; with ``own-`` before it if a mixer of ours has that name."""
+        """Return the name of the callable in lower case; ``own-`` before it if ours has that name."""
         name = self.factory.rpartition(":")[2].lower()
         return f"own-{name}" if name in names("mixers") else name
 

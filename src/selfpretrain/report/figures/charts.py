@@ -66,7 +66,7 @@ class PanelLine:
 
     @cached_property
     def means(self) -> list[tuple[int, float, tuple[float, float] | None]]:
-        """(place, mean, interval clipped to what scores can be) where there are scores; one seed has none."""
+        """Return (place, mean, interval clipped to possible scores) where there are scores."""
         found: list[tuple[int, float, tuple[float, float] | None]] = []
         for place, scores in enumerate(self.seeds):
             if scores:
@@ -78,7 +78,7 @@ class PanelLine:
 
     @cached_property
     def paper(self) -> list[tuple[int, float]]:
-        """(place, number of the paper) where there is one."""
+        """Return (place, number of the paper) where there is one."""
         return [(place, value) for place, value in enumerate(self.printed) if value is not None]
 
 

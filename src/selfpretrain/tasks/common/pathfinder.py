@@ -71,7 +71,7 @@ class PathfinderTask(Prepared):
     @property
     @abc.abstractmethod
     def side(self) -> int:
-        """Pixels per side of the real images; synthetic ones have 16."""
+        """Return the pixels per side of the real images; synthetic ones have 16."""
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""

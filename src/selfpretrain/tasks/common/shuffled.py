@@ -32,37 +32,37 @@ class Shuffled(Task):
 
     @property
     def name(self) -> str:
-        """Name of the task, e.g. digits-in-blocks-of-8."""
+        """Return the name of the task, e.g. digits-in-blocks-of-8."""
         return f"{name_of(self.task)}-in-blocks-of-{self.block}"
 
     @property
     def card(self) -> object:  # type: ignore[override]  # a property here: the card of the wrapped task
-        """Card of the wrapped task."""
+        """Return the card of the wrapped task."""
         return self.task.card
 
     @property
     def small(self) -> tuple[str, ...]:  # type: ignore[override]  # like the two below
-        """Small-scale hyperparameters of the wrapped task."""
+        """Return the small-scale hyperparameters of the wrapped task."""
         return self.task.small
 
     @property
     def denoising(self) -> Literal["masked", "causal"]:  # type: ignore[override]
-        """Pretraining objective of the wrapped task."""
+        """Return the pretraining objective of the wrapped task."""
         return self.task.denoising
 
     @property
     def masking(self) -> float | None:  # type: ignore[override]
-        """Mask ratio of the wrapped task."""
+        """Return the mask ratio of the wrapped task."""
         return self.task.masking
 
     @property
     def stub(self) -> object:  # type: ignore[override]
-        """Stub of the wrapped task."""
+        """Return the stub of the wrapped task."""
         return self.task.stub
 
     @property
     def form(self) -> SequenceSpec:
-        """Sequence spec of the wrapped task."""
+        """Return the sequence spec of the wrapped task."""
         return self.task.form
 
     def load(self, split: Split) -> SequenceDataset:

@@ -42,7 +42,7 @@ class StoredTask(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """Spec stored with the examples; real targets are scaled by the labels that are kept."""
+        """Return the spec stored with the examples; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
             return dataclasses.replace(form, target=_target_scale(self, self.data().digest))
@@ -104,7 +104,7 @@ class Prepared(StoredTask):
 
     @property
     def folder(self) -> Path:
-        """Folder of the prepared set, which may not exist yet."""
+        """Return the folder of the prepared set, which may not exist yet."""
         key = json.dumps([dataclasses.asdict(self.with_all_labels()), self.edition], default=str)
         name = f"{file_name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name

@@ -29,12 +29,12 @@ class Tokenizer:
 
     @property
     def vocab(self) -> int:
-        """Vocabulary size."""
+        """Return the vocabulary size."""
         return int(self.numbers.max()) + 1
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Text of each token; U+FFFD for the unknown character, Latin-1 for bytes."""
+        """Return the text of each token; U+FFFD for the unknown character, Latin-1 for bytes."""
         if self.unit == "bytes":
             return tuple(map(chr, range(256)))
         return "\ufffd", *map(chr, np.flatnonzero(self.numbers).tolist())

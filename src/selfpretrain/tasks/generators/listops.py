@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...system.jit import jit
-from ...system.splitmix64 import scramble_one
+from ...system.jit import jit, scramble_one
 from ._random import add_hash
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)

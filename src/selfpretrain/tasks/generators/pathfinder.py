@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import SpecError
-from ...system.jit import jit
-from ...system.splitmix64 import scramble
+from ...system.jit import jit, scramble
 from ._grow import Facts, grow, make_field, max_dashes
 from ._tables import Rules, Tables, tables
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...system.jit import jit
-from ...system.splitmix64 import scramble_one
+from ...system.jit import jit, scramble_one
 from . import CurveRules, _random
 from ._random import below
 

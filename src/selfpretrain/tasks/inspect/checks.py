@@ -78,7 +78,7 @@ class CheckedTask:
 
     @cached_property
     def profiles(self) -> dict[Split, Profile]:
-        """Statistics of every sequence, by split."""
+        """Return the statistics of every sequence, by split."""
         return {split: _profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
 
     def share(self, what: str, count: int, text: str, tolerated: float) -> Finding:

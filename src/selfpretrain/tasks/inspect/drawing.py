@@ -51,7 +51,7 @@ class Preview:
 
     @property
     def kind(self) -> str:
-        """Kind of drawing: text, image or wave."""
+        """Return the kind of drawing: text, image or wave."""
         sequences = [shown.sequence for shown in self.shown]
         if sequences[0].ndim == 1:
             return "text"
@@ -61,7 +61,7 @@ class Preview:
 
     @property
     def one_length(self) -> bool:
-        """Whether all sequences are equally long."""
+        """Return whether all sequences are equally long."""
         return len({length for n in self.lengths.values() for length in (n.min(), n.max())}) == 1
 
     def class_shares(self, most: int) -> tuple[list[str], dict[str, np.ndarray]]:

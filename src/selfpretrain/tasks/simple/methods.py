@@ -111,7 +111,7 @@ class Method:
 
     @property
     def boosted(self) -> bool:
-        """Whether its model is of boosted trees."""
+        """Return whether its model is of boosted trees."""
         return self.model.fit is fit_boosted
 
     def settings(self, target: Target) -> Sequence[Any]:

@@ -43,7 +43,7 @@ class LinearModel:
 
     @property
     def parameters(self) -> int:
-        """Number of weights."""
+        """Return the number of weights."""
         return self.coef.size + self.bias.size
 
     def scores(self, x: Matrix) -> np.ndarray:
@@ -135,7 +135,7 @@ class BoostedTrees:
 
     @property
     def parameters(self) -> int:
-        """Number of thresholds and answers."""
+        """Return the number of thresholds and answers."""
         return len(self.value) + self.bias.size
 
     def scores(self, x: Matrix) -> np.ndarray:
