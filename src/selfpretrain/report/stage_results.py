@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
 from ..errors import StoreError
@@ -31,7 +30,6 @@ RECIPE = "recipe.json"
 ENVIRONMENT = "environment.json"
 
 T = TypeVar("T")
-_adapter: Any = cache(pydantic.TypeAdapter)
 
 
 @dataclass(frozen=True)
@@ -324,9 +322,18 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
     Raises:
         StoreError: if a field is missing or has the wrong type.
     """
+    import pydantic
+
     try:
         return cast(T, _adapter(kind).validate_python(content))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{path}: {where}: {first['msg']}; {RUN_AGAIN.format(path.name)}") from error
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    import pydantic  # takes a sixth of a second
+
+    return pydantic.TypeAdapter(kind)

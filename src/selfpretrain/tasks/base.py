@@ -39,7 +39,7 @@ class DatasetStub:
 
     def examples(self, split: Split) -> SequenceDataset:
         """Return a split whose examples all share one sequence of zeros."""
-        number = {"train": self.train, "val": self.val, "test": self.test}[split]
+        number = getattr(self, split)
         signal = self.form.signal
         shape = (self.form.length, signal.channels) if isinstance(signal, Values) else (self.form.length,)
         flat = torch.zeros(shape, dtype=torch.uint8)
@@ -183,23 +183,18 @@ T = TypeVar("T")
 
 
 def with_stub(task: T, stub: DatasetStub | None = None) -> T:
-    """Return a copy of a task with a stub, by default that of ``PAPERS``; it is equal to the task otherwise.
+    """Return a copy of a task with a stub, by default that of ``PAPERS`` with the task's numbers of examples.
 
     The stub is not a field of the task, so that fingerprints do not depend on it.
     """
+    if stub is None:
+        name, settings = name_of(task), vars(task)
+        variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
+        known = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
+        if known is None:
+            advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
+            raise DataError(f"{name} is not prepared yet, and {advice}")
+        stub = replace(known, **{split: settings[split] for split in SPLITS if split in settings})
     stubbed = copy.copy(task)
-    object.__setattr__(stubbed, "stub", stub or _stub_of(task))  # tasks are frozen
+    object.__setattr__(stubbed, "stub", stub)  # tasks are frozen
     return stubbed
-
-
-def _stub_of(task: object) -> DatasetStub:
-    """Return the stub of a task, with the numbers of examples that the task sets."""
-    name = name_of(task)
-    settings = vars(task)
-    variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
-    found = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
-    if found is None:
-        raise DataError(
-            f"{name} is not prepared yet, and a dry run prepares nothing: run `selfpretrain data make {name}`"
-        )
-    return replace(found, **{split: settings[split] for split in SPLITS if split in settings})

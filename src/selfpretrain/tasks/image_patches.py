@@ -68,8 +68,7 @@ class ImagePatches(Task):
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of a split as sequences of patch tokens."""
         images, labels = _load_images(self.origin, split)
-        count = {"train": self.train, "val": self.val, "test": self.test}[split]
-        order = stratified_order(labels, 0)[:count]
+        order = stratified_order(labels, 0)[: getattr(self, split)]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
         examples = SequenceDataset.from_array(_make_patches(shades), labels[order])
         return limit_labels(examples, self.labels) if split == "train" else examples

@@ -72,8 +72,7 @@ class ImdbPairs(Prepared):
 
     def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
         """Return the (2, n) rows of reviews and the (n,) labels of a split."""
-        train = parts["train"]
-        test = parts["test"]
+        train, test = parts["train"], parts["test"]
         reviews = test if split == "test" else train
         if self.source == "files" and not self.made_up:
             return _read_pairs(split, len(reviews.texts))
@@ -82,8 +81,7 @@ class ImdbPairs(Prepared):
         else:
             is_held_out = tokenizer.hold_out_groups(train.labels, train.groups, VAL_SHARE, self.seed)
             is_own = is_held_out if split == "val" else ~is_held_out
-        n_pairs = {"train": self.train, "val": self.val, "test": self.test}[split]
-        n_pairs = min(n_pairs, MAX_SYNTHETIC) if self.made_up else n_pairs
+        n_pairs = min(getattr(self, split), MAX_SYNTHETIC) if self.made_up else getattr(self, split)
         random = np.random.RandomState([self.seed, SPLITS.index(split)])
         return _draw_pairs(reviews, np.flatnonzero(is_own), n_pairs, random)
 
@@ -119,17 +117,14 @@ def _draw_pairs(
 def _draw_positive_pairs(movies: np.ndarray, n_pairs: int, random: np.random.RandomState) -> np.ndarray:
     """Return (2, n) distinct pairs of indices into ``movies`` with the same movie."""
     order = np.argsort(movies, kind="stable")
-    _, first, group, count = np.unique(
-        movies[order], return_index=True, return_inverse=True, return_counts=True
-    )
+    first, group, count = np.unique(movies[order], True, True, True)[1:]
     one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * n_pairs]
     # The partner is a random other review of the movie: 1..size-1 places further on, cyclically.
     size = count[group[one]]
     begin = first[group[one]]
     other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
-    lower = np.minimum(one, other)
-    upper = np.maximum(one, other)
-    _, new = np.unique(lower * len(movies) + upper, return_index=True)
+    pairs = np.minimum(one, other) * len(movies) + np.maximum(one, other)
+    new = np.unique(pairs, return_index=True)[1]
     kept = np.sort(new)[:n_pairs]
     return order[np.stack([one[kept], other[kept]])]
 

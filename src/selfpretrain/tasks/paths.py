@@ -70,14 +70,11 @@ class Paths(Task):
 
     def __post_init__(self) -> None:
         if self.size % self.patch:
-            raise SpecError(
-                f"size={self.size} is not a multiple of patch={self.patch}; use an even size, or patch=1"
-            )
+            advice = "use an even size, or patch=1"
+            raise SpecError(f"size={self.size} is not a multiple of patch={self.patch}; {advice}")
         if self.rules.shortest > self.rules.longest:
-            raise SpecError(
-                f"shortest={self.rules.shortest} and longest={self.rules.longest}: no curve has both; raise "
-                "longest"
-            )
+            both = f"shortest={self.rules.shortest} and longest={self.rules.longest}"
+            raise SpecError(f"{both}: no curve has both; raise longest")
         check_labels(self.labels, self.train, "images")
 
     @property
@@ -93,9 +90,8 @@ class Paths(Task):
     def form(self) -> SequenceSpec:
         """Return one token per cell or patch, row by row."""
         symbols = len(CELLS) ** self.patch**2
-        return SequenceSpec(
-            Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve"))
-        )
+        length = (self.size // self.patch) ** 2
+        return SequenceSpec(Tokens(symbols), length, Classes(("two curves", "one curve")))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of one split."""
@@ -126,7 +122,7 @@ class Paths(Task):
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return two cues: rows and columns between the marked ends, and the position of the first end."""
         return {
-            "distance of the ends": lambda examples: _end_distance(self._ends(examples), self.size),
+            "distance of the ends": self._end_distance,
             "place of an end": lambda examples: self._ends(examples)[:, 0],
         }
 
@@ -145,6 +141,11 @@ class Paths(Task):
         distance = abs(coordinates[:, 0] - coordinates[:, 1])
         features = [coordinates.reshape(-1, 4), distance, *near, picture.sum(1), picture.sum(2)]
         return np.concatenate(features, axis=1)
+
+    def _end_distance(self, examples: SequenceDataset) -> Tensor:
+        ends = self._ends(examples)
+        down, right = (ends // self.size).diff().abs(), (ends % self.size).diff().abs()
+        return (down * self.size + right)[:, 0]
 
     def _cells(self, examples: SequenceDataset) -> np.ndarray:
         """Return the (n, size^2) cells: 0 empty, 1 curve, 2 marked end."""
@@ -169,12 +170,6 @@ def patches_to_cells(positions: np.ndarray, size: int, patch: int) -> np.ndarray
     side = size // patch
     parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
     return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
-
-
-def _end_distance(ends: Tensor, size: int) -> Tensor:
-    rows = ends // size
-    columns = ends % size
-    return (rows[:, 0] - rows[:, 1]).abs() * size + (columns[:, 0] - columns[:, 1]).abs()
 
 
 def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:

@@ -56,8 +56,7 @@ class Stdlib(Task):
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split, with classes in turn; the group of a window is its source file."""
         arrays = _load_snapshot()
-        count = {"train": self.train, "val": self.val, "test": self.test}[split]
-        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:count]
+        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[: getattr(self, split)]
         examples = SequenceDataset.from_array(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return limit_labels(examples, self.labels) if split == "train" else examples

@@ -45,7 +45,7 @@ class AbilityTask(Task):
         """Return the sequences of one split."""
         inputs, targets = _drawn(replace(self, labels=None))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
-        rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
+        rows = slice(first, first + getattr(self, split))
         classes = targets[rows]
         if split == "train" and self.labels is not None:
             classes = classes.copy()

@@ -92,6 +92,8 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         _start_boxes(core, rules.size, rules.padding, quirks=False),
     )
     turns = _turns([*first, *later], ring, rules.continuity)
+    far = rules.padding + margin  # pixels from the border
+    inside = np.tile([far, rules.size - 1 - far] * 2, (len(turns), 1))
     return Tables(
         size=rules.size,
         margin=margin,
@@ -103,15 +105,7 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         contrast=rules.contrast,
         steps=_all_steps(rules, margin, first, later),
         turns=turns,
-        boxes=np.stack(
-            [
-                _bounding_boxes(near),
-                _bounding_boxes(core),
-                _window_boxes(turns),
-                _inside_boxes(rules, margin, len(turns)),
-                *rooms,
-            ]
-        ),
+        boxes=np.stack([_bounding_boxes(near), _bounding_boxes(core), _window_boxes(turns), inside, *rooms]),
         masks=wide,
         reach=near,
         seats=_pixels(seats[:ANGLES])[:, :, :2],
@@ -212,12 +206,6 @@ def _bounding_boxes(images: np.ndarray) -> np.ndarray:
         down, right = (index - centre for index in np.nonzero(image))
         out[i] = down.min() - 1, down.max() + 1, right.min() - 1, right.max() + 1
     return out
-
-
-def _inside_boxes(rules: Rules, margin: int, number: int) -> np.ndarray:
-    """Return (n, 4) boxes of the pixels far enough from the border, the same for all directions."""
-    first = rules.padding + margin
-    return np.tile([first, rules.size - 1 - first] * 2, (number, 1))
 
 
 def _window_boxes(turns: np.ndarray) -> np.ndarray:

@@ -133,23 +133,21 @@ def _draw_curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) 
     previous = -1
     if canvas.closed[r, c]:
         return False
+    curve = canvas.curve
     weight = np.empty(4, dtype=np.int64)
     for k in range(number):
         canvas.cells[k, 0] = r
         canvas.cells[k, 1] = c
-        canvas.curve[r, c] = 1
+        curve[r, c] = 1
         if k + 1 == number:
             return True
         total = 0
         for direction in range(4):
             y, x = _neighbour(r, c, direction)
             weight[direction] = 0
+            drawn = curve[y - 1, x] + curve[y + 1, x] + curve[y, x - 1] + curve[y, x + 1]
             # One drawn neighbour, which is the current cell: otherwise the curve would touch itself.
-            if (
-                not canvas.closed[y, x]
-                and _count_neighbours(canvas.curve, y, x) == 1
-                and not canvas.curve[y, x]
-            ):
+            if drawn == 1 and not canvas.closed[y, x] and not curve[y, x]:
                 weight[direction] = STRAIGHT if direction == previous else TURN
             total += weight[direction]
         if total == 0:
@@ -171,12 +169,6 @@ def _neighbour(r: int, c: int, direction: int) -> tuple[int, int]:
     if direction % 2:
         return r, c + 2 - direction
     return r + 1 - direction, c
-
-
-@jit
-def _count_neighbours(curve: np.ndarray, r: int, c: int) -> int:
-    """Return how many of the four adjacent cells are drawn."""
-    return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
 
 
 @jit
