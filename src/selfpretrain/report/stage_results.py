@@ -5,7 +5,7 @@ A result must match its stage, and its predictions must reproduce its score.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -325,7 +325,7 @@ def parsed(kind: type[T], content: Mapping[str, Any], path: Path) -> T:
     import pydantic
 
     try:
-        return cast(T, _adapter(kind).validate_python(content))
+        return cast(T, _adapter(cast(Hashable, kind)).validate_python(content))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

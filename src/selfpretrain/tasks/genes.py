@@ -154,12 +154,10 @@ class Genes(Prepared):
         """Write the chromosome, and windows without overlap of its stretches outside of all loci."""
         edges = np.flatnonzero(np.diff(outside, prepend=False, append=False)).reshape(-1, 2)
         starts = np.concatenate([np.arange(a, b - self.window + 1, self.window) for a, b in edges])
-        number = len(starts)
-        targets = np.full((number, self.window), UNKNOWN, dtype=np.int16)
-        groups_of = groups + np.arange(number)  # each of its own
-        place = out.append(chromosome)
-        none = np.zeros(number, dtype=np.int64)
-        out.add_examples(place + starts, none + self.window, targets, none, groups_of)
+        targets = np.full((len(starts), self.window), UNKNOWN, dtype=np.int16)
+        groups_of = groups + np.arange(len(starts))  # each of its own
+        none = 0 * groups_of
+        out.add_examples(out.append(chromosome) + starts, none + self.window, targets, none, groups_of)
 
 
 def window_starts(length: int, window: int, step: int) -> Int[np.ndarray, "windows"]:

@@ -80,7 +80,8 @@ class SpokenDigits(Prepared):
 
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)
-        takes = sorted(_read_parquet(path) if path.is_file() else _read_folder(path), key=_sort_key)
+        found = _read_parquet(path) if path.is_file() else _read_folder(path)
+        takes = sorted(found, key=lambda take: (take.digit, take.speaker, take.number))
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
         speakers = np.array([t.speaker for t in takes])
         if self.split == "takes":
@@ -88,10 +89,6 @@ class SpokenDigits(Prepared):
         else:
             split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
-
-
-def _sort_key(take: Take) -> tuple[int, str, int]:
-    return take.digit, take.speaker, take.number
 
 
 def _read_parquet(file: Path) -> Iterator[Take]:

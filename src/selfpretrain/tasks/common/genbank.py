@@ -57,12 +57,8 @@ class Locus:
     def turned(self) -> "Locus":
         """Return the locus as read on the other strand."""
         exons = (len(self.bases) - self.exons)[::-1, ::-1]
-        return Locus(self.name, reverse_complement(self.bases), exons, not self.reverse)
-
-
-def reverse_complement(bases: UInt8[np.ndarray, "n"]) -> UInt8[np.ndarray, "n"]:
-    """Return the bases of the other strand, in its direction."""
-    return np.array(COMPLEMENT, dtype=np.uint8)[bases[::-1]]
+        bases = np.array(COMPLEMENT, dtype=np.uint8)[self.bases[::-1]]
+        return Locus(self.name, bases, exons, not self.reverse)
 
 
 def read_genbank(text: str, place: str) -> Iterator[Locus]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...config import Count, Seed, spec
 from ...data.dataset import Augmentation, SequenceDataset
-from ...data.spec import Classes, SequenceSpec, Values
+from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
 from ...registry import name_of
@@ -80,7 +80,11 @@ class PathfinderTask(Prepared):
             images = Synthetic()
         else:
             images = Generated(self) if self.source == "generated" else Released(self)
-        signal = _measure_signal(images)
+        # The first training images are read again on resuming.
+        pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED_IMAGES])
+        moments = Moments()
+        moments.add(pixels.reshape(len(pixels), -1, 1))
+        signal = moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
         n = len(images.split)
         for start in range(out.rows, n, CHUNK):
             rows = np.arange(start, min(start + CHUNK, n))
@@ -205,26 +209,20 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
     return torch.from_numpy(np.hypot(offset[:, 0], offset[:, 1]) * BINS // side).long()
 
 
-def _measure_signal(images: Images) -> Values:
-    """Return the signal measured on the first training images, which are read again on resuming."""
-    pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED_IMAGES])
-    moments = Moments()
-    moments.add(pixels.reshape(len(pixels), -1, 1))
-    return moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
-
-
 def _list_images(folder: Path) -> tuple[list[str], np.ndarray]:
     """Return names and labels of all images in the metadata, in the order of the numbered tables."""
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
-    listed = []
-    for table in tables:
-        for line in _read_metadata(table):
-            batch, name, _, label = line[:4]
-            listed.append((f"{batch}/{name}", int(label)))
-    kept = [(name, label) for name, label in listed if not _is_known_empty(folder / name)]
-    return [name for name, _ in kept], np.array([label for _, label in kept])
+    names, labels = [], []
+    for line in (line for table in tables for line in _read_metadata(table)):
+        batch, name, _, label = line[:4]
+        file = folder / batch / name
+        known_empty = file.as_posix().endswith(EMPTY_FILE) and file.is_file() and not file.stat().st_size
+        if not known_empty:
+            names.append(f"{batch}/{name}")
+            labels.append(int(label))
+    return names, np.array(labels)
 
 
 def _read_metadata(table: Path) -> list[Any]:
@@ -239,7 +237,3 @@ def _read_metadata(table: Path) -> list[Any]:
     if any(len(line) < 4 or line[3] not in ("0", "1") for line in lines):
         raise DataError(f"{table} does not say folder, file, number and label of each image; unpack it again")
     return lines
-
-
-def _is_known_empty(file: Path) -> bool:
-    return file.as_posix().endswith(EMPTY_FILE) and file.is_file() and file.stat().st_size == 0

@@ -75,6 +75,15 @@ def read_wav(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
     return samples.astype(np.int16)
 
 
+def count_frames(file: Path) -> int:
+    """Return the number of samples of a WAV file."""
+    try:
+        with wave.open(str(file)) as clip:
+            return clip.getnframes()
+    except (wave.Error, EOFError, OSError) as error:
+        raise DataError(f"{file} is not a WAV file ({error}); get it again") from error
+
+
 def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "frames 20"]:
     """Return the mel-frequency cepstral coefficients: DCT(log(|FFT(hann * x)|^2 @ bands + 1e-6)).
 

@@ -50,7 +50,9 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         limit = min(limit, max(MAX_POSITIONS // form.length, 1))
     splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
     many = {split: labelled_examples(task, split, max(limit, QUICK)) for split in SPLITS}
-    everything = _with_unlabelled(task, limit)
+    train = task.load("train")
+    kinds = (train.labelled, ~train.labelled)
+    everything = train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
     scores = _guess(form, splits)
     scores |= {name: _shortcut(cue, splits) for name, cue in task.shortcuts().items()}
     with threadpool_limits(1), warnings.catch_warnings():
@@ -58,7 +60,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         for method in _suitable(task, splits, everything, many["train"]):
             used = many if method.many else splits
             scores[method.name(form.target)] = score(form, method, used, everything)
-    return scores | (copy_score(task.load("train"), splits["test"]) if form.target.single else {})
+    return scores | (copy_score(train, splits["test"]) if form.target.single else {})
 
 
 def best_of_both(scores: Mapping[str, float]) -> list[str]:
@@ -82,13 +84,6 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
     if not len(rows):
         raise DataError(f"the {split} split has no labelled example")
     return examples.take(rows if split == "test" else _at_most(rows, limit, split))
-
-
-def _with_unlabelled(task: Task, limit: int) -> SequenceDataset:
-    """Return labelled training examples, and after them those without a label."""
-    train = task.load("train")
-    kinds = (train.labelled, ~train.labelled)
-    return train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
 
 
 def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:

@@ -79,7 +79,7 @@ class CheckedTask:
     @cached_property
     def profiles(self) -> dict[Split, Profile]:
         """Return the statistics of every sequence, by split."""
-        return {split: _profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
+        return {split: profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
 
     def share(self, what: str, count: int, text: str, tolerated: float) -> Finding:
         """Return how many val and test examples have a fault, which is wrong above a tolerated share."""
@@ -277,16 +277,8 @@ def _near_copies(data: CheckedTask) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[CheckedTask], Iterator[Finding]], ...] = (
-    _sizes,
-    _labels,
-    _classes,
-    _groups,
-    _windows,
-    _values,
-    _copies,
-    _similar,
-    _near_copies,
-)
+    _sizes, _labels, _classes, _groups, _windows, _values, _copies, _similar, _near_copies,
+)  # fmt: skip
 NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
@@ -330,7 +322,8 @@ def advice(labelled: int, unlabelled: int, scores: Mapping[str, float]) -> str:
     return f"begin with {method} ({score:.3f}), then compare SPT with matched scratch: {room}"
 
 
-def _profile(what: str, examples: SequenceDataset) -> Profile:
+def profile(what: str, examples: SequenceDataset) -> Profile:
+    """Return the statistics of a split; ``what`` names it where progress is shown."""
     columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
     moments: list[np.ndarray] = []
     summaries: list[np.ndarray] = []

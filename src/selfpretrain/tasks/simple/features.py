@@ -6,7 +6,7 @@ around positions.
 
 import abc
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -91,7 +91,12 @@ class Numbers(Features):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure mean and spread."""
-        self.mean, self.spread = _moments(self._views(part) for part in self._parts(examples))
+        parts = map(self._views, self._parts(examples))
+        found = [(len(x), x.mean(0, dtype=np.float64), x.var(0, dtype=np.float64)) for x in parts]
+        sizes, means, variances = (np.array(each) for each in zip(*found, strict=True))
+        share = sizes / sizes.sum()
+        self.mean = share @ means
+        self.spread = np.sqrt(share @ (variances + (means - self.mean) ** 2))
         self.spread[self.spread < CONSTANT] = 1.0
 
     def transform(self, examples: SequenceDataset) -> Matrix:
@@ -135,7 +140,13 @@ class NumbersOfValues(Numbers):
         self.unit = state["unit"].numpy() if "unit" in state else np.ones(1)
 
     def _views(self, examples: SequenceDataset) -> np.ndarray:
-        return super()._views(_in_units(examples, self.unit))
+        if (self.unit < 1).any():
+            values = concatenated(sequences(examples))
+            lengths = examples.lengths.flatten()
+            starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
+            flat = torch.from_numpy(values / self.unit.astype(values.dtype))
+            examples = replace(examples, flat=flat, starts=starts)
+        return super()._views(examples)
 
 
 class SingularDirections(Features):
@@ -198,11 +209,10 @@ class Rows:
             ends = np.cumsum([int(part.lengths.sum()) for part in self.parts])
             own = np.split(rows, np.searchsorted(rows, ends[:-1]))
             firsts = [0, *ends[:-1]]
-            found = [
-                self.matrix(part)[rows - first]
-                for part, rows, first in zip(self.parts, own, firsts, strict=True)
-            ]
-            self.taken = rows, _stacked(found)
+            each = zip(self.parts, own, firsts, strict=True)
+            found = [self.matrix(part)[some - first] for part, some, first in each]
+            stack = sparse.vstack(found).tocsr() if sparse.issparse(found[0]) else np.concatenate(found)
+            self.taken = rows, stack
         return self.taken[1]
 
     def scores(self, of_matrix: Callable[[Matrix], np.ndarray]) -> np.ndarray:
@@ -251,14 +261,30 @@ class FlatValues(NumbersOfValues):
         return np.where(np.isnan(x), 0.0, x)
 
 
-class Summary(NumbersOfValues):
+class NumbersOfSequences(NumbersOfValues):
+    """Numbers that are computed of one sequence after the other."""
+
+    @abc.abstractmethod
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return the numbers (K,) of one sequence of values (length, channels)."""
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (n, K)."""
+        found = []
+        for row in range(len(examples)):
+            check_time()
+            found.append(self.of_sequence(examples.sequence(row).astype(np.float64)))
+        return np.stack(found)
+
+
+class Summary(NumbersOfSequences):
     """Mean, standard deviation, minimum and maximum of every channel."""
 
     name = "mean, sd, min, max"
 
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 4 * channels)."""
-        return _of_each(_summary, examples)
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return (4 * channels,)."""
+        return np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0)])
 
 
 class HandMade(NumbersOfValues):
@@ -275,14 +301,27 @@ class HandMade(NumbersOfValues):
         return self.statistics(examples)
 
 
-class Statistics(NumbersOfValues):
+class Statistics(NumbersOfSequences):
     """Level, spread, shape and power of every channel, and the length of the sequence."""
 
     name = "statistics of values"
 
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 1 + 17 * channels)."""
-        return _of_each(_statistics, examples)
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return (1 + 17 * channels,)."""
+        steps = np.abs(np.diff(x, axis=0))
+        centred = x - x.mean(0)
+        crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
+        power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
+        # Octaves from the highest frequency down; the lowest one takes all that is left.
+        edges = [len(power) // 2**octave for octave in range(BANDS)]
+        bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
+        of_channels = [
+            *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
+            *np.quantile(x, QUANTILES, axis=0),
+            *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
+            *bands,
+        ]
+        return np.concatenate([np.array([len(x)]), *of_channels])
 
 
 class Symbols(FlatValues):
@@ -320,19 +359,6 @@ class Rhythm(NumbersOfValues):
         return np.hstack([_windows(examples, around, -1.0), np.stack([place, left, *clocks], axis=1)])
 
 
-def _moments(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of every column over the rows of all parts."""
-    found = [(len(x), x.mean(0, dtype=np.float64), x.var(0, dtype=np.float64)) for x in parts]
-    sizes, means, variances = (np.array(each) for each in zip(*found, strict=True))
-    share = sizes / sizes.sum()
-    mean = share @ means
-    return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
-
-
-def _stacked(found: list[Matrix]) -> Matrix:
-    return sparse.vstack(found).tocsr() if sparse.issparse(found[0]) else np.concatenate(found)
-
-
 def _units(examples: SequenceDataset) -> np.ndarray:
     """Return the unit of every channel of values: near their range if that is small, else 1.
 
@@ -354,30 +380,6 @@ def _units(examples: SequenceDataset) -> np.ndarray:
     return np.exp2(np.floor(np.log2(np.where(small, span, 1.0))))
 
 
-def _in_units(examples: SequenceDataset, unit: np.ndarray) -> SequenceDataset:
-    """Return the examples with the values of every channel divided by its unit."""
-    if (unit == 1).all():
-        return examples
-    values = concatenated(sequences(examples))
-    lengths = examples.lengths.flatten()
-    starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
-    return replace(examples, flat=torch.from_numpy(values / unit.astype(values.dtype)), starts=starts)
-
-
-def _of_each(function: Callable[[np.ndarray], np.ndarray], examples: SequenceDataset) -> np.ndarray:
-    """Return what a function gives for every sequence (n, numbers)."""
-    found = []
-    for row in range(len(examples)):
-        check_time()
-        found.append(function(examples.sequence(row)))
-    return np.stack(found)
-
-
-def _summary(sequence: np.ndarray) -> np.ndarray:
-    x = sequence.astype(np.float64)
-    return np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0)])
-
-
 def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarray:
     """Return the symbols or values around every position: (positions, (2 * around + 1) * channels).
 
@@ -395,22 +397,3 @@ def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarra
         shifted = slice(offset, offset + len(flat))
         parts.append(np.where((owners[shifted] == owner)[:, None], padded[shifted], beyond))
     return np.concatenate(parts, axis=1)
-
-
-def _statistics(sequence: np.ndarray) -> np.ndarray:
-    """Return the statistics of one sequence of values (length, channels)."""
-    x = sequence.astype(np.float64)
-    steps = np.abs(np.diff(x, axis=0))
-    centred = x - x.mean(0)
-    crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
-    power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
-    # Octaves from the highest frequency down; the lowest one takes all that is left.
-    edges = [len(power) // 2**octave for octave in range(BANDS)]
-    bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
-    of_channels = [
-        *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
-        *np.quantile(x, QUANTILES, axis=0),
-        *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
-        *bands,
-    ]
-    return np.concatenate([np.array([len(x)]), *of_channels])

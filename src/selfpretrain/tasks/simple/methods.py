@@ -147,7 +147,12 @@ class Method:
             x = x[known]
             y = y[known]
             weights = weights[known]
-        return self.model.fit(x, y, _weighted(form, y, weights, class_weights), form.target, setting)
+        if isinstance(form.target, ClassSets):  # weights (n, K)
+            positive = np.array(class_weights or (1.0,) * form.target.outputs)
+            weights = weights[:, None] * np.where(y > 0, positive, 1.0)
+        elif class_weights:
+            weights = weights * np.array(class_weights)[y]
+        return self.model.fit(x, y, weights, form.target, setting)
 
 
 def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
@@ -159,16 +164,6 @@ def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[
     lengths = examples.lengths[0].numpy()
     inside = np.arange(targets.shape[1]) < lengths[:, None]
     return targets[inside].astype(np.int64), np.repeat(weights, lengths)
-
-
-def _weighted(
-    form: SequenceSpec, y: np.ndarray, weights: np.ndarray, class_weights: tuple[float, ...]
-) -> np.ndarray:
-    """Return the weights of rows (n,), times those of their classes: of sets of classes (n, K)."""
-    if isinstance(form.target, ClassSets):
-        positive = np.array(class_weights or (1.0,) * form.target.outputs)
-        return weights[:, None] * np.where(y > 0, positive, 1.0)
-    return weights * np.array(class_weights)[y] if class_weights else weights
 
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))

@@ -99,12 +99,10 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
         return LinearModel(coef, bias)
     check_time()
     model = logistic(strength).fit(x, y, weights)
-    if len(present) == 2:  # one column: the logit of the second class against the first
-        bias[present] = 0.0, model.intercept_[0]
-        coef[:, present[1]] = model.coef_[0]
-        return LinearModel(coef, bias)
-    bias[present] = model.intercept_
-    coef[:, present] = model.coef_.T
+    columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
+    bias[present] = 0.0
+    bias[columns] = model.intercept_
+    coef[:, columns] = model.coef_.T
     return LinearModel(coef, bias)
 
 
@@ -194,7 +192,7 @@ def fit_boosted(
     shared["min_weight_fraction_leaf"] = MIN_WEIGHT if np.ptp(weights) > 0 else 0.0
     if isinstance(target, Reals):
         numbers = (y - target.centre) / target.spread
-        model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, _ask_time)
+        model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, lambda *_: check_time())
         return _joined([(model, [0])], np.array([target.centre]), target.spread)
     if isinstance(target, ClassSets):
         parts = [
@@ -208,12 +206,6 @@ def fit_boosted(
     return _joined([(model, outputs)] if model else [], bias)
 
 
-def _ask_time(*of_tree: Any) -> bool:
-    """Check the time limit after every tree; return False, so that fitting goes on."""
-    check_time()
-    return False
-
-
 def _classifier(
     settings: dict[str, Any], x: np.ndarray, y: np.ndarray, weights: np.ndarray, outputs: np.ndarray
 ) -> tuple[Any, list[int]]:
@@ -221,7 +213,7 @@ def _classifier(
     present = np.unique(y).astype(int)
     if len(present) == 1:
         return None, []
-    model = GradientBoostingClassifier(**settings).fit(x, y, weights, _ask_time)
+    model = GradientBoostingClassifier(**settings).fit(x, y, weights, lambda *_: check_time())
     columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
     return model, [int(outputs[each]) for each in columns]
 

@@ -49,7 +49,10 @@ class SymbolFeatures(Features):
             number += self.rows(lengths)
             codes, owner = self.encode(flat, lengths)
             found, times = np.unique(codes, return_counts=True)
-            parts.append((found, times, np.unique(_distinct(codes, owner), return_counts=True)[1]))
+            order = np.lexsort((owner, codes))
+            new = np.diff(codes[order], prepend=~codes[order[:1]]) != 0  # another code, or another row
+            new |= np.diff(owner[order], prepend=-1) != 0
+            parts.append((found, times, np.unique(codes[order][new], return_counts=True)[1]))
         codes, times, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
         self.codes, place = np.unique(codes, return_inverse=True)
         times = np.bincount(place, times)
@@ -189,13 +192,3 @@ def hashed(number: int, times: int) -> np.ndarray:
 def joined(parts: list[Codes]) -> Codes:
     """Return the features of several parts, one after the other."""
     return np.concatenate([code for code, _ in parts]), np.concatenate([owner for _, owner in parts])
-
-
-def _distinct(codes: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Return every code once for every row that has it."""
-    order = np.lexsort((owner, codes))
-    codes = codes[order]
-    owner = owner[order]
-    first = np.ones(len(codes), dtype=bool)
-    first[1:] = (codes[1:] != codes[:-1]) | (owner[1:] != owner[:-1])
-    return codes[first]
