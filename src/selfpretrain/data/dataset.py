@@ -237,10 +237,11 @@ class SequenceDataset:
 
     def digests(self) -> list[str]:
         """Return a short hash of each example's sequences (not its target), to find it in other splits."""
-        sequences = (
-            (self.sequence(row, v).tobytes() + b"|" for v in range(self.views)) for row in range(len(self))
+        views = range(self.views)
+        contents = (
+            b"".join(self.sequence(row, v).tobytes() + b"|" for v in views) for row in range(len(self))
         )
-        return [hashlib.sha256(b"".join(views)).hexdigest()[:16] for views in sequences]
+        return [hashlib.sha256(content).hexdigest()[:16] for content in contents]
 
 
 def sequences(examples: SequenceDataset) -> SequenceDataset:

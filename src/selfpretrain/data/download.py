@@ -128,9 +128,8 @@ def _mismatch(download: Download, file: Path) -> str:
     report_progress(f"checking {file.name}", 0)
     if known is None or pooch.file_hash(str(file), known.partition(":")[0]) == known.partition(":")[2]:
         return ""
-    return f"does not have the hash {known}" + (
-        "" if download.sha256 or download.md5 else ", the first one seen"
-    )
+    which = "" if download.sha256 or download.md5 else ", the first one seen"
+    return f"does not have the hash {known}{which}"
 
 
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:

@@ -144,9 +144,8 @@ def positions_of(
     for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
         if row is not None and len(row) != length and not (padded and len(row) > length):
             advice = LETTERS if len(row) < length and all(len(str(label)) == 1 for label in row) else ""
-            raise DataError(
-                f"row {i}: {len(row)} labels for {length} positions; there must be one for each{advice}"
-            )
+            both = f"{len(row)} labels for {length} positions"
+            raise DataError(f"row {i}: {both}; there must be one for each{advice}")
         labels += [None] * length if row is None else row[:length]
     if classes is None:
         codes, classes = classes_of(labels)

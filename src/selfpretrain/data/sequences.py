@@ -119,9 +119,8 @@ class Sequences:
         kept = self._of(signal)
         too_long = kept.lengths > length
         if longer == "refuse":
-            return kept.take(
-                ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
-            )
+            why = f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
+            return kept.take(~too_long, why)
         return replace(kept.truncated(np.full_like(kept.lengths, length)), cut=int(too_long.sum()))
 
     def _of(self, signal: Signal) -> "Sequences":

@@ -30,9 +30,8 @@ class Attention(Mixer):
     rotates = True
 
     heads: Count = 4
-    start: Literal["independent", "identical", "mimetic"] = (
-        "independent"  # identical: all four projections start as the same matrix; mimetic: see ``build``
-    )
+    # identical: all four projections start as the same matrix; mimetic: see ``build``
+    start: Literal["independent", "identical", "mimetic"] = "independent"
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer.

@@ -85,9 +85,8 @@ def order(analysis: Analysis) -> ReportTable:
     for task in analysis.tasks if analysis.rows_compete else ():
         treatment, control = task.task.headline
         both = [row for row in task.task.rows if {(row, treatment), (row, control)} <= task.means.keys()]
-        found = rank_correlation(
-            *([task.means[row, column].mean for row in both] for column in (control, treatment))
-        )
+        sides = ([task.means[row, column].mean for row in both] for column in (control, treatment))
+        found = rank_correlation(*sides)
         if found is not None:
             r, *bounds = (format.fixed(value, 2) for value in (found[0], *found[1]))
             texts = (task.label, str(len(both)), r, f"[{', '.join(bounds)}]")

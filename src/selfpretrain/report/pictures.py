@@ -23,17 +23,15 @@ def scores(analysis: Analysis) -> tuple[Picture, ...]:
 def gains(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the paired gains per task."""
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    return _numbered(
-        "gain", [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
-    )
+    drawn = [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
+    return _numbered("gain", drawn)
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the average ranks per headline arm."""
     found = rankings(analysis).items()
-    return _numbered(
-        "ranks", [(f"Average ranks, {name}", partial(charts.rank_plot, made, name)) for name, made in found]
-    )
+    drawn = [(f"Average ranks, {name}", partial(charts.rank_plot, made, name)) for name, made in found]
+    return _numbered("ranks", drawn)
 
 
 def curves(analysis: Analysis) -> tuple[Picture, ...]:

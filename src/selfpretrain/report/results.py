@@ -409,6 +409,5 @@ def _row(task: TaskResults, cell: CellResult) -> Json:
         "best_step": scored.best_step,
         "stopped": scored.stopped,
     }
-    return row | {
-        f"{split}_{name}": value for split in scored.scores for name, value in scored.scores[split].items()
-    }
+    scores = ((split, *item) for split, known in scored.scores.items() for item in known.items())
+    return row | {f"{split}_{name}": value for split, name, value in scores}

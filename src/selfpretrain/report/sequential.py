@@ -104,9 +104,7 @@ class Simulated:
     better: NDArray[np.bool_]  # (paths,) whether the verdict was better; likewise the others
     worse: NDArray[np.bool_]
     equal: NDArray[np.bool_]
-    covered: NDArray[
-        np.bool_
-    ]  # (paths,) whether the intervals of all analyses, also later ones, held the gain
+    covered: NDArray[np.bool_]  # (paths,) whether the intervals of all analyses held the gain
 
     @property
     def decided(self) -> NDArray[np.bool_]:

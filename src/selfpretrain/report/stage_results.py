@@ -78,9 +78,8 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
     named = np.concatenate([np.stack([np.full_like(each, at), each]) for at, each in enumerate(own)], axis=1)
     clusters = np.unique(named, axis=1, return_inverse=True)[1].ravel()
     everywhere = [name for name in vars(found[0]) if all(vars(part)[name] is not None for part in found)]
-    arrays: dict[str, NDArray[Any]] = {
-        name: np.concatenate([vars(part)[name] for part in found]) for name in everywhere
-    }
+    arrays: dict[str, Any]
+    arrays = {name: np.concatenate([vars(part)[name] for part in found]) for name in everywhere}
     whole = Predictions(**arrays)
     return replace(whole, cluster=None if clusters.max() + 1 == len(clusters) else clusters)
 

@@ -151,9 +151,8 @@ def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
     ]
     if diverged:
         return f"training diverged in {format.listing(diverged)}"
-    answers = [
-        [task.at(*place)[seed].scored.predictions for place in (found.a, found.b)] for seed in found.seeds
-    ]
+    arms = task.at(*found.a), task.at(*found.b)
+    answers = [[cells[seed].scored.predictions for cells in arms] for seed in found.seeds]
     if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
         return "both arms answer the same on every test example"
     worst = min(analysis.means[place].mean for place in (found.a, found.b))

@@ -155,9 +155,8 @@ def gains(analysis: Analysis) -> ReportTable:
             Entry(format.interval(metric, found.bounds)),
         )
         rows.append((*map(Entry, words), *numbers, *map(_probability, (gain.p, p)[: len(tests)])))
-    counts = dict.fromkeys(
-        "points" if task.metric.unit == "%" else format.unit(task.metric) for task in analysis.tasks
-    )
+    metrics = [task.metric for task in analysis.tasks]
+    counts = dict.fromkeys("points" if it.unit == "%" else format.unit(it) for it in metrics)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
     caption = (
         "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
@@ -169,11 +168,9 @@ def gains(analysis: Analysis) -> ReportTable:
     if analysis.overall:
         caption += " Average: over tasks, seed by seed, not corrected."
     title = f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed"
-    headings = ("task", "model", "comparison", "verdict", "seeds", "difference")
     intervals = ("seeds only", "seeds and examples")
-    return by_task(
-        analysis, ReportTable("gains", title, (*headings, *intervals, *tests), tuple(rows), caption, words=4)
-    )
+    headings = ("task", "model", "comparison", "verdict", "seeds", "difference", *intervals, *tests)
+    return by_task(analysis, ReportTable("gains", title, headings, tuple(rows), caption, words=4))
 
 
 def costs(analysis: Analysis) -> ReportTable:

@@ -224,9 +224,8 @@ def _error_message(path: Path, error: OSError, action: str, alternative: str, re
     advice = known.get(code, error.strerror or " ".join(str(error).split()))
     if code == errno.ENOSPC:
         advice = f"{_full_disk_message(path)}; {advice}"
-    return f"cannot {action} {path}: {advice}" + (
-        f"; {reassurance}" if reassurance and action == "write" else ""
-    )
+    said = f"; {reassurance}" if reassurance and action == "write" else ""
+    return f"cannot {action} {path}: {advice}{said}"
 
 
 def _full_disk_message(path: Path) -> str:

@@ -162,9 +162,8 @@ def _read_release(file: Path, mtime: int) -> SequenceDataset:
             third = THIRD[letters[np.minimum(position + 2, len(letters) - 1)]]
             sequence = np.where(letters[position] == OPEN, third, NUMBERS[letters[position]])
             if len(target) != 1 or not target.isdigit() or not len(sequence) or UNREADABLE in sequence:
-                raise DataError(
-                    f"line {number} of {file} is not an expression, a tab and a digit; unpack it again"
-                )
+                where = f"line {number} of {file}"
+                raise DataError(f"{where} is not an expression, a tab and a digit; unpack it again")
             sequences.append(sequence)
             values.append(int(target))
             n_bytes += len(line)

@@ -99,9 +99,8 @@ class Paths(Task):
         cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        examples = SequenceDataset.from_array(
-            cells_to_patches(cells[rows], self.size, self.patch), labels[rows]
-        )
+        patches = cells_to_patches(cells[rows], self.size, self.patch)
+        examples = SequenceDataset.from_array(patches, labels[rows])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":

@@ -135,9 +135,8 @@ def _as_values(symbols: np.ndarray, kinds: int, signal: Values) -> np.ndarray:
     if signal.levels:
         level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
         return (signal.low + (signal.high - signal.low) * level).astype(np.float32)
-    centre, spread = (
-        np.array(list(islice(cycle(of), signal.channels))) for of in (signal.centre, signal.spread)
-    )
+    both = (signal.centre, signal.spread)
+    centre, spread = (np.array(list(islice(cycle(of), signal.channels))) for of in both)
     return (centre + spread * math.sqrt(12) * (share - 0.5)).astype(np.float32)
 
 

@@ -63,9 +63,8 @@ class Retrieval(Prepared):
         for number, split in enumerate(SPLITS):
             labels, text_ids = pairs[split]
             out.add_examples(starts[text_ids], lengths[text_ids], labels, np.full(len(labels), number))
-        return SequenceSpec(
-            Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
-        )
+        classes = Classes(("unrelated", "related"))
+        return SequenceSpec(Tokens(alphabet.vocab), int(lengths.max()), classes, views=2)
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n,) labels and (2, n) indices of texts; new texts are added to ``texts``."""

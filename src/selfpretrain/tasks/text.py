@@ -43,9 +43,7 @@ class Text(Prepared):
     places = text_imdb.PLACES
 
     unit: tokenizer.Unit = "characters"  # kind of token: Unicode characters, or the 256 bytes of UTF-8
-    length: Annotated[int, Field(ge=1, le=2**20)] = (
-        4096  # maximum sequence length; longer reviews are truncated at the end
-    )
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4096  # characters; longer reviews are truncated
     split_seed: Seed = 0  # seed of the choice of validation movies
     selection: Literal["held-out", "test"] = "held-out"  # test: select on test, as published; inflated
 

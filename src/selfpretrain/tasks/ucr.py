@@ -150,10 +150,9 @@ def _joined(
 ) -> Float64[np.ndarray, "k V"]:
     """Return the rows of both, the shorter ones padded with NaN."""
     width = max(train.shape[1], test.shape[1])
-    rows = [
-        np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan) for part in (train, test)
-    ]
-    return np.concatenate(rows)
+    pads = [((0, 0), (0, width - part.shape[1])) for part in (train, test)]
+    both = zip((train, test), pads, strict=True)
+    return np.concatenate([np.pad(part, pad, constant_values=np.nan) for part, pad in both])
 
 
 def _make_series() -> tuple[Float64[np.ndarray, "n T"], Float64[np.ndarray, "m T"]]:

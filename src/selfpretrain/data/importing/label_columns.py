@@ -88,9 +88,8 @@ class EncodedLabels:
         """Return the target spec; real numbers are standardised by the training split."""
         if self.kind == "reals":
             known = self.targets[(split == 0) & ~np.isnan(self.targets)]
-            return Reals(
-                centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64))
-            )
+            known = known.astype(np.float64)
+            return Reals(centre=float(known.mean()), spread=float(known.std()))
         if self.kind == "classes":
             return Classes(self.names)
         return ClassSets(self.names) if self.kind == "sets" else PositionClasses(self.names)

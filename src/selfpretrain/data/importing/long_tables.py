@@ -32,9 +32,8 @@ def share_events(train: ImportPlan, test: ImportPlan) -> tuple[ImportPlan, Impor
     def renumbered(plan: ImportPlan, own: list[str]) -> ImportPlan:
         places = np.searchsorted(events, own).astype(np.int32)
         found = replace(plan.sequences, flat=places[plan.sequences.flat])
-        return replace(
-            plan, sequences=found, vocab=len(events), layout={**(plan.layout or {}), "events": events}
-        )
+        layout = {**(plan.layout or {}), "events": events}
+        return replace(plan, sequences=found, vocab=len(events), layout=layout)
 
     return (renumbered(train, known[0]), renumbered(test, known[1])) if events else (train, test)
 

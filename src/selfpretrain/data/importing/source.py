@@ -79,7 +79,7 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
     columns = {role: pa.concat_arrays([part.columns[role] for part in parts]) for role in parts[0].columns}
     flat, lengths, rows = (
-        np.concatenate([getattr(part, key) for part in parts]) for key in ("flat", "lengths", "rows")
+        np.concatenate([vars(part)[k] for part in parts]) for k in ("flat", "lengths", "rows")
     )
     return Sequences(kind, flat, lengths, rows, columns=columns)
 

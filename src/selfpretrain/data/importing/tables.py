@@ -108,9 +108,8 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
             return _parquet(path)
         if suffix in (".arrow", ".feather"):
             return _arrow(path)
-        return _of_text(
-            path, arff_rows(path, encoding) if suffix == ".arff" else csv_rows(path, encoding, header)
-        )
+        is_arff = suffix == ".arff"
+        return _of_text(path, arff_rows(path, encoding) if is_arff else csv_rows(path, encoding, header))
 
 
 def _of_text(path: Path, rows: TextRows) -> Table:

@@ -65,9 +65,8 @@ class RowPlaces:
         if count == len(self.lines):
             return []
         size, line = self.longest
-        why = (
-            f"the row in line {-line} has {size:,} lines" if size > 1 else "the others are empty or comments"
-        )
+        long = f"the row in line {-line} has {size:,} lines"
+        why = long if size > 1 else "the others are empty or comments"
         return [f"{self.file}: {count:,} lines hold {len(self.lines):,} rows; {why}"]
 
 

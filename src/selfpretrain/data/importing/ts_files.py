@@ -107,9 +107,8 @@ def _cases(path: Path) -> Iterator[Case]:
                 raise DataError(f"{where}: {len(dimensions)} dimensions, lines before have {channels}")
             lengths = [text.count(",") + 1 if text.strip() else 0 for text in dimensions]
             if min(lengths) < max(lengths):
-                raise DataError(
-                    f"{where}: dimensions of {min(lengths)} to {max(lengths)} positions; make them equal"
-                )
+                sizes = f"dimensions of {min(lengths)} to {max(lengths)} positions"
+                raise DataError(f"{where}: {sizes}; make them equal")
             values = _numbers(dimensions, where).reshape(channels, lengths[0]).T
             size += values.nbytes
             check_memory(size, path.name)

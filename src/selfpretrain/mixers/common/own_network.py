@@ -118,9 +118,8 @@ class OwnModule(ForeignModule):
         y = y[0] if isinstance(y, tuple) else y
         shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         if shape != tuple(u.shape):
-            raise SpecError(
-                f"{self.origin} gives {shape} for inputs of shape {tuple(u.shape)}; return that shape"
-            )
+            inputs = f"inputs of shape {tuple(u.shape)}"
+            raise SpecError(f"{self.origin} gives {shape} for {inputs}; return that shape")
         return y[:, :L]
 
     def _at_length(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -27,9 +27,8 @@ def document(results: ExperimentResults) -> str:
     rows = results.to_rows()
     text = io.StringIO()
     names = {name for row in rows for name in row}
-    metrics = sorted(
-        name for name in names - {*KNOWN, *PRINTED} if name.startswith(("test_", "train_", "val_"))
-    )
+    others = names - {*KNOWN, *PRINTED}
+    metrics = sorted(name for name in others if name.startswith(("test_", "train_", "val_")))
     printed = PRINTED if names & set(PRINTED) else ()
     sometimes = [name for name in SOMETIMES if name in names]
     writer = csv.DictWriter(text, [*KNOWN, *sometimes, *metrics, *printed], restval="", lineterminator="\n")

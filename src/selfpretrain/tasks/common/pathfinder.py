@@ -166,9 +166,8 @@ class Released(Images):
             with Image.open(self.folder / name) as image:
                 pixels = np.asarray(image.convert("L"))
         except OSError as error:
-            raise DataError(
-                f"{self.folder / name} is not an image ({error}); unpack the release again"
-            ) from error
+            file = self.folder / name
+            raise DataError(f"{file} is not an image ({error}); unpack the release again") from error
         if pixels.shape != (self.side, self.side):
             raise DataError(f"{self.folder / name} has {pixels.shape} pixels, not {self.side} by {self.side}")
         return pixels

@@ -66,9 +66,8 @@ class Features(abc.ABC):
     def state(self) -> State:
         """Return the parameters: codes, whose 64 bits are stored as signed integers, and numbers."""
         found = {name: np.asarray(getattr(self, name)) for name in self.parameters}
-        return {
-            k: torch.from_numpy(x.view(np.int64) if x.dtype == np.uint64 else x) for k, x in found.items()
-        }
+        found = {k: x.view(np.int64) if x.dtype == np.uint64 else x for k, x in found.items()}
+        return {name: torch.from_numpy(x) for name, x in found.items()}
 
     def load(self, state: State) -> None:
         """Set the parameters."""

@@ -195,9 +195,8 @@ def fit_boosted(
         model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, lambda *_: check_time())
         return _joined([(model, [0])], np.array([target.centre]), target.spread)
     if isinstance(target, ClassSets):
-        parts = [
-            _classifier(shared, x, y[:, k], weights[:, k], np.array([-1, k])) for k in range(target.outputs)
-        ]
+        each = zip(y.T, weights.T, range(target.outputs), strict=True)
+        parts = [_classifier(shared, x, has, weight, np.array([-1, k])) for has, weight, k in each]
         bias = np.where(y.all(0), -NEVER, np.where(y.any(0), 0.0, NEVER))
         return _joined([(model, outputs) for model, outputs in parts if model], bias)
     bias = np.full(target.outputs, NEVER)
