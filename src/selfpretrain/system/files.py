@@ -189,11 +189,9 @@ def explain_errors(
     """
     try:
         yield
-    except FileNotFoundError as error:
-        if action == "read":
-            raise error_type(f"{path} is not there") from error
-        raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and action == "read":
+            raise error_type(f"{path} is not there") from error
         raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except MemoryError as error:
         raise error_type(f"cannot {action} {path}: there is not enough memory") from error
@@ -223,18 +221,12 @@ def _error_message(path: Path, error: OSError, action: str, alternative: str, re
     known[errno.EPERM] = known[errno.EACCES]
     advice = known.get(code, error.strerror or " ".join(str(error).split()))
     if code == errno.ENOSPC:
-        advice = f"{_full_disk_message(path)}; {advice}"
+        disk = os.statvfs(next(parent for parent in [path, *path.absolute().parents] if parent.exists()))
+        no_inodes = disk.f_files and not disk.f_favail
+        full = "the disk has room, but for no more files (no inodes)" if no_inodes else "the disk is full"
+        advice = f"{full}; {advice}"
     said = f"; {reassurance}" if reassurance and action == "write" else ""
     return f"cannot {action} {path}: {advice}{said}"
-
-
-def _full_disk_message(path: Path) -> str:
-    """Return what a full disk has run out of: bytes or inodes."""
-    folder = next(parent for parent in [path, *path.absolute().parents] if parent.exists())
-    disk = os.statvfs(folder)
-    if disk.f_files and not disk.f_favail:
-        return "the disk has room, but for no more files (no inodes)"
-    return "the disk is full"
 
 
 @contextlib.contextmanager

@@ -133,36 +133,23 @@ def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
     yield "torch", torch.__version__
     for package in ("numpy", "scipy", "scikit-learn", "numba", "matplotlib"):
         yield package, importlib.metadata.version(package)
-    yield "devices", ", ".join(["cpu", *_accelerators()])
+    gpus = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    yield "devices", ", ".join(["cpu", *gpus])
     yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
-    yield (
-        "threads",
-        f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
-    )
-    fate = (
-        "kept for reuse (SELFPRETRAIN_MALLOC=0 turns this off)"
-        if keep_memory()
-        else "given back to the system"
-    )
+    setting = f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')}"
+    yield "threads", f"{torch.get_num_threads()} per process ({setting})"
+    reused = "kept for reuse (SELFPRETRAIN_MALLOC=0 turns this off)"
+    fate = reused if keep_memory() else "given back to the system"
     yield "memory", f"large blocks that are freed are {fate}"
-    yield (
-        "speed",
-        f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {MATRIX_SIZE} x {MATRIX_SIZE})",
-    )
-    yield "runs", _describe_folder(runs)
-
-
-def _accelerators() -> list[str]:
-    return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
-
-
-def _measure_speed() -> float:
     a = torch.randn(MATRIX_SIZE, MATRIX_SIZE)
     a @ a
     start = time.perf_counter()
     for _ in range(PRODUCTS):
         a @ a
-    return 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
+    speed = 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
+    what = f"matrix product of {MATRIX_SIZE} x {MATRIX_SIZE}"
+    yield "speed", f"{speed:.0f} GFLOP/s in one process ({what})"
+    yield "runs", _describe_folder(runs)
 
 
 def _describe_folder(runs: Path) -> str:

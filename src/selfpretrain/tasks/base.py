@@ -79,6 +79,7 @@ class Task(abc.ABC):
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
+    augmentation: ClassVar[Augmentation | None] = None  # a random change of inputs that keeps every label
     stub: ClassVar[DatasetStub | None] = None  # stands for the data of a ``stubbed`` task
 
     @property
@@ -122,10 +123,6 @@ class Task(abc.ABC):
     def origin(self) -> "Task":
         """Return the task whose files this one is derived from; by default itself."""
         return self
-
-    def augmentation(self) -> Augmentation | None:
-        """Return a random change of the inputs that keeps every label; None if none is known."""
-        return None
 
     def symbols(self) -> tuple[str, ...] | None:
         """Return the text of each token, e.g. ``("[MIN ", "3 ", ...)``; None: tokens are shown as numbers."""

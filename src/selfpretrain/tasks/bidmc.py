@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Float32, Float64
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
 from ..data.splits import split_rows
@@ -92,14 +91,11 @@ class Bidmc(Prepared):
         Download(f"https://physionet.org/static/published-projects/bidmc/{ARCHIVE}.zip", into=ARCHIVE),
     )
     places = (*PLACES, *(f"BIDMC32{name}_TRAIN.ts" for name in ("HR", "RR", "SpO2")))
+    augmentation = NoisySignals(scale=0.0)  # the amplitude of a pulse may be part of the answer
 
     target: Literal["HR", "RR", "SpO2"] = "HR"
     split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
     split_seed: Seed = 0  # seed of the choice of patients (or windows)
-
-    def augmentation(self) -> Augmentation:
-        """Return noise and shifts in time; the amplitude of a pulse may be part of the answer."""
-        return NoisySignals(scale=0.0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""

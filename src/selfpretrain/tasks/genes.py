@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data.archives import read_package
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.download import Download
 from ..data.paths import explain_errors
 from ..data.spec import PositionClasses, SequenceSpec, Split, Tokens
@@ -76,15 +76,12 @@ class Genes(Prepared):
         "finetune.budget.steps=400",
         "scratch.budget.steps=400",
     )
+    augmentation = ReverseComplement(COMPLEMENT)  # windows read on the other strand
 
     target: Target = "coding"  # frames: also codon positions, introns, and what is between genes
     window: Annotated[int, Field(ge=16, le=32_768)] = 2_048  # bases of a sequence at most
     loci: Count | None = None  # training loci that keep their labels, nested; None: all
     split_seed: Seed = 0  # seed of the division, of the strands and of the order of training loci
-
-    def augmentation(self) -> Augmentation:
-        """Return windows read on the other strand."""
-        return ReverseComplement(COMPLEMENT)
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split; their groups are the loci.

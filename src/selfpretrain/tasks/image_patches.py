@@ -10,7 +10,7 @@ from typing import Literal, cast
 import numpy as np
 
 from ..config import Count, spec
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
@@ -42,6 +42,7 @@ class ImagePatches(Task):
         *("pretrain.batch=32", "finetune.batch=32", "scratch.batch=32"),
         *("pretrain.budget.steps=2500", "finetune.budget.steps=1000", "scratch.budget.steps=1000"),
     )
+    augmentation = Pictures(("left-right",), patch=2, kinds=SHADES)  # pictures seen in a mirror
 
     source: Literal["image-jpeg", "fashion-mnist"] = "image-jpeg"
     train: Count = 20_000  # training images; a smaller number gives a subset
@@ -80,10 +81,6 @@ class ImagePatches(Task):
     def tiny(self) -> "ImagePatches":
         """Return the task with a few synthetic images."""
         return ImagePatches(self.source, made_up=True)
-
-    def augmentation(self) -> Augmentation:
-        """Return pictures seen in a mirror."""
-        return Pictures(("left-right",), patch=2, kinds=SHADES)
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""

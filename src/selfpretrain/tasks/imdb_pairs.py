@@ -13,7 +13,6 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data import paths
-from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
@@ -42,6 +41,7 @@ class ImdbPairs(Prepared):
     )
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     source: Literal["drawn", "files"] = "drawn"  # files: read your own lists of pairs
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review; longer ones are truncated
@@ -49,10 +49,6 @@ class ImdbPairs(Prepared):
     val: Count = 6_000  # validation pairs
     test: Count = 12_000  # test pairs
     seed: Seed = 0  # seed of the pairs and of the choice of validation movies
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write every review once, and the pairs of all splits."""

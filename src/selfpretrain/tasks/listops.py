@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..config import Count, spec
 from ..data import paths
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import file_hash
 from ..errors import DataError, SpecError
@@ -61,6 +61,9 @@ class ListOps(Task):
     )
     downloads = (LRA_RELEASE,)
     places = lra_paths("listops-1000/basic_train.tsv")
+    augmentation = ShuffledOperands(
+        SYMBOLS.index("[MIN"), SYMBOLS.index("]")
+    )  # operands in random order, on which no operator depends
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
@@ -126,10 +129,6 @@ class ListOps(Task):
         if self.source == "generated" or self.stub:
             return ""
         return " ".join(_digest_of(*self._file(split)) for split in SPLITS)
-
-    def augmentation(self) -> Augmentation:
-        """Return operands in random order, on which no operator depends."""
-        return ShuffledOperands(SYMBOLS.index("[MIN"), SYMBOLS.index("]"))
 
     def symbols(self) -> tuple[str, ...]:
         """Return the symbols as in the expressions, each followed by a space."""

@@ -107,7 +107,8 @@ class Paths(Task):
         """Return the task with 160 training images of 8 by 8 cells, and 40 in each of val and test."""
         return Paths(size=8, train=160, val=40, test=40, seed=self.seed)
 
-    def augmentation(self) -> Augmentation:
+    @property
+    def augmentation(self) -> Augmentation:  # type: ignore[override]  # it depends on a field
         """Return the eight symmetries of the square."""
         return Pictures(("left-right", "up-down", "transpose"), patch=self.patch, kinds=len(CELLS))
 

@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from ..config import spec
-from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
@@ -45,12 +44,9 @@ class Retrieval(Prepared):
     )
     downloads = (LRA_RELEASE,)
     places = lra_paths(FILES["train"])
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the pairs in the order of the files; the vocabulary is built from the training texts."""

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -54,16 +53,13 @@ class Speech(Prepared):
         ),
     )
     places = ("speech_commands_v0.02",)
+    augmentation = NoisySignals()  # noise, other loudness and shifts in time
 
     words: Literal[35, 10] = 35
     features: recording_sets.Features = "raw"
     rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled to half the length
     split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of recordings of exactly 1 s
     split_seed: Seed = 0  # seed of the random split with split=papers
-
-    def augmentation(self) -> Augmentation:
-        """Return noise, other loudness and shifts in time."""
-        return NoisySignals()
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""

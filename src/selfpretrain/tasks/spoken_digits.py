@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -61,6 +60,7 @@ class SpokenDigits(Prepared):
         ),
     )
     places = (f"{ARCHIVE}/recordings", "fsdd/recordings", "fsdd/fsdd.parquet")
+    augmentation = NoisySignals()  # noise, other loudness and shifts in time
 
     features: recording_sets.Features = "raw"
     longest: Count = 8000  # maximum length in samples; longer recordings (0.7 %) are truncated
@@ -73,10 +73,6 @@ class SpokenDigits(Prepared):
         if self.split == "takes":
             clips = replace(clips, speakers=None)
         return recording_sets.write(out, clips, self.features, RATE, NAMES)
-
-    def augmentation(self) -> Augmentation:
-        """Return noise, other loudness and shifts in time."""
-        return NoisySignals()
 
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)

@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.spec import Classes, SequenceSpec, Tokens
 from ..data.store import DatasetWriter
 from .base import Card
@@ -41,15 +40,12 @@ class Text(Prepared):
     )
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     unit: tokenizer.Unit = "characters"  # kind of token: Unicode characters, or the 256 bytes of UTF-8
     length: Annotated[int, Field(ge=1, le=2**20)] = 4096  # characters; longer reviews are truncated
     split_seed: Seed = 0  # seed of the choice of validation movies
     selection: Literal["held-out", "test"] = "held-out"  # test: select on test, as published; inflated
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the reviews in their official order; groups are movies."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...config import Count, Seed, spec
-from ...data.dataset import Augmentation, SequenceDataset
+from ...data.dataset import SequenceDataset
 from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
@@ -59,6 +59,7 @@ class PathfinderTask(Prepared):
     packed = True
     resumes = True
     edition = 2
+    augmentation = Pictures(("left-right", "up-down", "transpose"))  # the eight symmetries of the square
 
     source: Literal["generated", "lra"] = "generated"  # lra: the released files of Long Range Arena
     difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # 14, 9 or 6 dashes per contour
@@ -93,10 +94,6 @@ class PathfinderTask(Prepared):
             out.checkpoint()
             report_progress(f"{name_of(self)} images", out.rows, n)
         return SequenceSpec(signal, images.side**2, Classes(CLASSES))
-
-    def augmentation(self) -> Augmentation:
-        """Return the eight symmetries of the square."""
-        return Pictures(("left-right", "up-down", "transpose"))
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the marker distance as a cue: its distribution differs between connected and separate."""
