@@ -116,25 +116,22 @@ class Sequences:
 
     def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
         """Keep the sequences that fit a network's signal; cut or reject those beyond its maximum length."""
-        kept = self._of(signal)
+        kept = self
+        if isinstance(signal, Tokens):
+            if self.kind == "values":
+                raise DataError("the model takes symbols, these are values; give text, or signal='tokens'")
+            unknown = self.owners(self.flat >= signal.vocab)
+            kept = self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
+        elif self.kind != "values":
+            raise DataError(f"the model takes values of {signal.channels} channels, these are {self.kind}")
+        elif len(self.rows) and self.flat.shape[1] != signal.channels:
+            why = f"it has {self.flat.shape[1]} channels, the model takes {signal.channels}"
+            kept = self.take(np.zeros(len(self.rows), dtype=bool), why)
         too_long = kept.lengths > length
         if longer == "refuse":
             why = f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
             return kept.take(~too_long, why)
         return replace(kept.truncated(np.full_like(kept.lengths, length)), cut=int(too_long.sum()))
-
-    def _of(self, signal: Signal) -> "Sequences":
-        if isinstance(signal, Tokens):
-            if self.kind == "values":
-                raise DataError("the model takes symbols, these are values; give text, or signal='tokens'")
-            unknown = self.owners(self.flat >= signal.vocab)
-            return self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
-        if self.kind != "values":
-            raise DataError(f"the model takes values of {signal.channels} channels, these are {self.kind}")
-        if len(self.rows) and self.flat.shape[1] != signal.channels:
-            why = f"it has {self.flat.shape[1]} channels, the model takes {signal.channels}"
-            return self.take(np.zeros(len(self.rows), dtype=bool), why)
-        return self
 
     def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
         """Return the sequences as a dataset; channels that are NaN throughout a row get the training mean."""

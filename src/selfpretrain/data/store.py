@@ -248,7 +248,17 @@ def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Ite
             yield writer
             if not (part / "meta.json").is_file():
                 raise DataError(f"nothing was written to {folder}")
-            _swap(part, folder)
+            # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
+            for file in [*part.iterdir(), part]:
+                fsync(file)
+            # At any time, the old dataset or the new one is complete on disk.
+            old = folder.with_name(f"{folder.name}{paths.OLD}")
+            if folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(folder, old)
+            os.replace(part, folder)
+            fsync(folder.parent)
+            shutil.rmtree(old, ignore_errors=True)
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
@@ -260,20 +270,6 @@ def remove_abandoned(folder: Path) -> None:
     for part in folder.glob(f"*{PART}"):
         with contextlib.suppress(Taken), paths.hold_lock(part.with_suffix(""), stop=lambda: True):
             shutil.rmtree(part, ignore_errors=True)
-
-
-def _swap(part: Path, folder: Path) -> None:
-    """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
-    old = folder.with_name(f"{folder.name}{paths.OLD}")
-    # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
-    for file in [*part.iterdir(), part]:
-        fsync(file)
-    if folder.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(folder, old)
-    os.replace(part, folder)
-    fsync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def open_dataset(folder: Path) -> StoredDataset:

@@ -128,8 +128,14 @@ class LabelColumn:
                     f"{self.column} holds lists; say --target sets, or --target positions for one label each"
                 )
             return found
-        if not is_list(labels.type):
-            labels = _split_cells(labels, self.target)
+        separators = SET_SEPARATORS if self.target == "sets" else POSITION_SEPARATORS
+        if is_list(labels.type):
+            pass
+        elif self.target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
+            labels = word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators))
+        else:
+            characters = [None if cell is None else list(cell) for cell in labels.to_pylist()]
+            labels = pa.array(characters, pa.large_list(pa.large_string()))
         counts = _counts(labels)
         wrong = (counts >= 0) & (counts != found.lengths)
         if self.target == "positions" and wrong.any():
@@ -195,7 +201,12 @@ class LabelColumn:
         if self.target == "auto":
             self.notes.append(f"{self.column} is taken for real numbers; --target classes makes it classes")
         self.offset = offset_of(np.array(values))
-        rounded = [word for word in words if _is_rounded(word, self.offset)]
+        # Whole numbers beyond those that are exact in float32, which it changes even after the subtraction.
+        whole = [w for w in words if len(w) > 7 and PLAIN.fullmatch(w) and abs(float(w)) >= EXACT]
+        whole = [word for word in whole if not float(word) % 1]
+        nearest = [Decimal(float(np.float32(float(word) - self.offset))) for word in whole]
+        pairs = zip(whole, nearest, strict=True)
+        rounded = [word for word, near in pairs if Decimal(word) != Decimal(self.offset) + near]
         if rounded:
             example = f"e.g. {rounded[0]} to {float(rounded[0]):.8g}"
             self.notes.append(
@@ -211,13 +222,6 @@ def look_real(words: list[str]) -> bool:
     if 2 * len(values) <= len(words):
         return False
     return len(words) > MAX_WHOLE_CLASSES or any(value % 1 for value in values)
-
-
-def _is_rounded(word: str, offset: float) -> bool:
-    """Return whether float32 would change this whole number, after the offset is subtracted."""
-    if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT or float(word) % 1:
-        return False
-    return Decimal(word) != Decimal(offset) + Decimal(float(np.float32(float(word) - offset)))
 
 
 def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
@@ -246,15 +250,6 @@ def _counts(labels: pa.Array) -> np.ndarray:
     """Return (n,) the lengths of lists; -1 where there is none."""
     counts: np.ndarray = pc.list_value_length(labels).fill_null(-1).to_numpy()
     return counts
-
-
-def _split_cells(labels: pa.Array, target: TargetKind) -> pa.Array:
-    """Return lists of the labels in text cells; see ``LabelColumn``."""
-    separators = SET_SEPARATORS if target == "sets" else POSITION_SEPARATORS
-    if target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
-        return word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators))
-    letters = [None if cell is None else list(cell) for cell in labels.to_pylist()]
-    return pa.array(letters, pa.large_list(pa.large_string()))
 
 
 def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:

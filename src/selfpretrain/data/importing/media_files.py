@@ -55,7 +55,10 @@ def read_media(
     texts = files[0].suffix.lower() in TEXTS
     channels, wanted = 0, ""  # 0: files may differ in them
     if not texts and options.features == "raw":
-        channels, formats = _usual_format(files)
+        known = Counter(filter(None, map(sample_format, files)))
+        counts = Counter({n: sum(k for (_, m), k in known.items() if m == n) for _, n in known})
+        channels = counts.most_common(1)[0][0] if counts else 0  # of most recordings
+        formats = sorted({dtype for dtype, own in known if own == channels})
         if len(formats) > 1:
             wanted = "float32"
             notes.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
@@ -202,14 +205,6 @@ def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarra
         if options.rate or options.features != "raw":
             return 0, _features(rate, samples, options)
         return rate, samples
-
-
-def _usual_format(files: list[Path]) -> tuple[int, list[str]]:
-    """Return the channels of most recordings, 0 if unknown, and the sample formats of those."""
-    found = Counter(filter(None, map(sample_format, files)))
-    counts = Counter({n: sum(k for (_, m), k in found.items() if m == n) for _, n in found})
-    channels = counts.most_common(1)[0][0] if counts else 0
-    return channels, sorted({dtype for dtype, own in found if own == channels})
 
 
 def media_in(folder: Path) -> list[Path]:
