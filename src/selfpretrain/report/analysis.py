@@ -189,8 +189,8 @@ class Analysis:
         by_places = [{(gain.a, gain.b): gain for gain in task.gains if gain.estimate} for task in self.tasks]
         shared = [places for places in by_places[0] if all(places in found for found in by_places)]
         tie = self.tasks[0].metric.tie
-        made = [_mean_difference([found[places] for found in by_places], tie) for places in shared]
-        return tuple(found for found in made if found is not None)
+        made = (_mean_difference([found[places] for found in by_places], tie) for places in shared)
+        return tuple(filter(None, made))
 
     @property
     def rows_compete(self) -> bool:
@@ -256,22 +256,15 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
     standing = judge(mean, task.metric.tie, task.design)
-    void = _void(task, ours, theirs, mean) if standing is Standing.EQUAL else ""
+    void = ""
+    if standing is Standing.EQUAL:  # the next seed may differ if there is no spread, or nothing is learnt
+        guess = guess_score(task, ours[0])
+        highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
+        if mean.over_seeds is not None and mean.over_seeds < NO_SPREAD:
+            void = "every seed gives the same difference"
+        elif guess is not None and highest <= guess + task.metric.tie:
+            void = "neither arm is above chance"
     return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.design, void)
-
-
-def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult], mean: Estimate) -> str:
-    """Return why a difference inside the tie band shows nothing; "" if it shows that two arms are equal.
-
-    Without any spread between seeds, or while neither arm has learnt anything, the next seed may differ.
-    """
-    if mean.over_seeds is not None and mean.over_seeds < NO_SPREAD:
-        return "every seed gives the same difference"
-    guess = guess_score(task, ours[0])
-    highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
-    if guess is not None and highest <= guess + task.metric.tie:
-        return "neither arm is above chance"
-    return ""
 
 
 def guess_score(task: TaskResults, tested: CellResult) -> float | None:

@@ -355,7 +355,8 @@ def _wrong(found: ExperimentResults) -> str:
         if not (0 <= shown.digits <= DIGITS and math.isfinite(shown.factor) and math.isfinite(shown.tie)):
             return f"{task.name}: a score cannot be shown with {shown.digits} digits, times {shown.factor}"
         for cell in task.cells:
-            if not cell.folders or any(Path(w).is_absolute() or ".." in Path(w).parts for w in cell.folders):
+            paths = [Path(name) for name in cell.folders]
+            if not paths or any(path.is_absolute() or ".." in path.parts for path in paths):
                 where = f"{cell.row}, {cell.column}, seed {cell.seed}"
                 return f"the cell {where} has no stages in its folder of runs"
     uneven = any(len(series.x) != len(series.y) for m in found.measures for series in m.series)
@@ -383,31 +384,17 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:
-    row: Json = {
-        "task": task.card.name,
-        "row": cell.row,
-        "column": cell.column,
-        "seed": cell.seed,
-        **({"fold": cell.fold} if task.folds > 1 else {}),
-        "state": cell.state,
-        "score": cell.score,
-        "stage": cell.folders[-1],
-        "stages": " ".join(cell.folders),
-        **({"design": str(task.design)} if task.design else {}),
-    }
+    row: Json = {"task": task.card.name, "row": cell.row, "column": cell.column, "seed": cell.seed}
+    row |= {"fold": cell.fold} if task.folds > 1 else {}
+    row |= {"state": cell.state, "score": cell.score}
+    row |= {"stage": cell.folders[-1], "stages": " ".join(cell.folders)}
+    row |= {"design": str(task.design)} if task.design else {}
     if cell.reported:
         row |= {f"printed_{name}": value for name, value in asdict(cell.reported).items()}
     if not cell.finished:
         return row
     scored = cell.scored
-    row |= {
-        "parameters": scored.cost.parameters,
-        "flops": cell.flops,
-        "seconds": cell.seconds,
-        "steps": scored.steps,
-        "epochs": scored.epochs,
-        "best_step": scored.best_step,
-        "stopped": scored.stopped,
-    }
+    row |= {"parameters": scored.cost.parameters, "flops": cell.flops, "seconds": cell.seconds}
+    row |= {name: vars(scored)[name] for name in ("steps", "epochs", "best_step", "stopped")}
     scores = ((split, *item) for split, known in scored.scores.items() for item in known.items())
     return row | {f"{split}_{name}": value for split, name, value in scores}
