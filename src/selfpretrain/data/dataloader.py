@@ -55,11 +55,7 @@ class BatchSampler:
         return torch.cat([self.lengths[self._epoch_batches(epoch)].amax(1) for epoch in range(epochs)])
 
     def padding_share(self, lengths: Int[Tensor, "n"]) -> float:
-        """Return the share of positions in the first epoch that are padding, in [0, 1).
-
-        Args:
-            lengths: lengths without padding.
-        """
+        """Return the share of positions in the first epoch that are padding, given lengths without it."""
         padded = self.padded_lengths().sum() * self.size
         return 1 - float(lengths[self._epoch_batches(0)].sum()) / float(padded)
 

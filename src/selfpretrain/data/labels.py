@@ -88,9 +88,6 @@ def numbers_of(y: Any) -> np.ndarray:
 def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return indicators (n, K), 0 or 1, with rows of -1 for unlabelled examples; and the classes (K,).
 
-    Args:
-        classes: the known classes; None: those found in y.
-
     Raises:
         DataError: if y is neither a table of 0 and 1, with a column per class, nor sets of labels.
         SpecError: if a label is not among the known classes.
@@ -179,9 +176,6 @@ def weights_of(
 ) -> tuple[float, ...]:
     """Return one loss weight per class, or () if ``wanted`` is None; classes not named in it have weight 1.
 
-    Args:
-        balanced: the weights for "balanced".
-
     Raises:
         SpecError: if a weight is given for a label that is not a class, or is not positive.
     """
@@ -214,11 +208,7 @@ def _objects(labels: Sequence[Any]) -> np.ndarray:
 
 
 def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return y as an array (n,), in which a tuple or frozenset is one label, and which labels are known (n,).
-
-    Args:
-        dtype: into which all known labels can be converted.
-    """
+    """Return y (n,), in which a tuple or frozenset is one label, and which labels are known (n,)."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
 
@@ -249,11 +239,7 @@ def _needs_objects(y: Sequence[Any]) -> bool:
 
 
 def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
-    """Return the list of labels of every sequence, None where it is unlabelled.
-
-    Args:
-        letters: whether a string is a list of labels.
-    """
+    """Return the list of labels of every sequence, None where it is unlabelled."""
     rows: list[list[Any] | None] = []
     for row in y:
         if isinstance(row, list | tuple | set | frozenset | np.ndarray) or (letters and isinstance(row, str)):

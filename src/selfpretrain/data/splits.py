@@ -82,9 +82,6 @@ def split_rows(
 ) -> np.ndarray:
     """Return (n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, groups kept whole.
 
-    Args:
-        min_groups_held: minimum number of groups in val and in test.
-
     Raises:
         DataError: if there are fewer than three groups.
     """

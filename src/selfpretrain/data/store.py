@@ -335,11 +335,7 @@ def _load_arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[np.ndarray, dic
 
 
 def stored_datasets(name: str = "") -> list[Path]:
-    """Return the folders of imported datasets and of prepared ones (with any settings) called ``name``.
-
-    Args:
-        name: of a task or of imported data; empty: all datasets.
-    """
+    """Return the folders of imported datasets and of prepared ones (with any settings) called ``name``."""
     patterns = (f"own/{name or '*'}/meta.json", f"prepared/{name or '*'}-*/meta.json")
     found = [meta.parent for folder in paths.folders() for p in patterns for meta in sorted(folder.glob(p))]
     return [folder for folder in found if "." not in folder.name]

@@ -48,9 +48,6 @@ SELECTION = "the step with the best validation score; the test split is read onc
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     """Write report.md with its figures, report.html, report.tex, claim.tex and results.csv.
 
-    Args:
-        analysis: analysis of the folder, if it has been read already.
-
     Returns:
         Path of every file by kind.
 

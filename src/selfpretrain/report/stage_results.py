@@ -87,9 +87,6 @@ def joined(parts: Sequence[Predictions | None]) -> Predictions | None:
 def read_predictions(path: Path, known: str = "") -> Predictions | None:
     """Read predictions on the test split; None if they were not kept.
 
-    Args:
-        known: digest according to result.json; "" if it has none.
-
     Raises:
         StoreError: if the file cannot be read or has been altered.
     """
@@ -117,9 +114,6 @@ def read_predictions(path: Path, known: str = "") -> Predictions | None:
 
 def read_log(path: Path, digests: Mapping[str, str]) -> list[Json]:
     """Read the training log of a finished stage; empty if it has none.
-
-    Args:
-        digests: known digests by file name; a file without one is not checked.
 
     Raises:
         StoreError: if the log does not match its digest.

@@ -158,11 +158,7 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
 def _infer(
     table: Table, options: ImportOptions, labels: list[str], others: list[str]
 ) -> tuple[TableLayout, dict[str, pa.Array]]:
-    """Return how the sequences of a table are stored, and the first rows by which that is judged.
-
-    Args:
-        others: columns that hold neither labels, groups nor splits.
-    """
+    """Return how the sequences of a table are stored, and the first rows by which that is judged."""
     candidates = matching(options.sequence, table.columns) if options.sequence else others
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:

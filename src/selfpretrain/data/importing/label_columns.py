@@ -76,12 +76,7 @@ class EncodedLabels:
         return check_present(split[kept], self.present[kept], self.strata[kept] >= 0, self.names)
 
     def of_examples(self, starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the targets of examples: whole sequences, or windows of them.
-
-        Args:
-            starts, lengths: positions of the examples in the flat array.
-            rows: the sequence that each example is from.
-        """
+        """Return the targets of examples: whole sequences, or windows of them."""
         return at_positions(self.targets, starts, lengths) if self.kind == "positions" else self.targets[rows]
 
     def target(self, split: np.ndarray) -> Target:
@@ -114,9 +109,6 @@ class LabelColumn:
 
     def separate(self, found: Sequences, name: Callable[[int], str]) -> Sequences:
         """Return sequences with one label per sequence, or for sets and positions with lists of labels.
-
-        Args:
-            name: returns how messages name a sequence of the source.
 
         Raises:
             DataError: if there are lists instead of labels, or not as many labels as positions.

@@ -55,11 +55,7 @@ def check_unpacked(file: Path, size: int, advice: str) -> None:
 
 
 def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int], str]) -> Sequences:
-    """Return several parts of a file as one.
-
-    Args:
-        kind: of the sequences, if there is no part.
-        name: returns how messages name a sequence.
+    """Return several parts of a file as one, empty and of this kind if there is none.
 
     Raises:
         DataError: naming the first sequence of another format than those before.

@@ -300,11 +300,7 @@ def _arrow(path: Path) -> Table:
 
 
 def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
-    """Join files with equal columns; a column ``split`` is added if the names of the files divide them.
-
-    Args:
-        unread: names of the other files in the folder.
-    """
+    """Join files with equal columns; a column ``split`` is added if the names of the files divide them."""
     files = [table.path for table in tables]
     names = [file.relative_to(path).as_posix() for file in files]
     splits = [""] * len(tables)

@@ -150,10 +150,6 @@ def retention(
     """Return y for S[t] = decay S[t-1] + k[t] v[t]^T, and the last S, one chunk after the other.
 
     Source: Sun et al. (2023), Retentive Network, eq. 7.
-
-    Args:
-        log_decay: logarithms of the factors, in double precision.
-        state: sums before the first position.
     """
     size = min(v.shape[2], CHUNK_WITH_DECAY)
     at = torch.arange(size, dtype=log_decay.dtype, device=log_decay.device)

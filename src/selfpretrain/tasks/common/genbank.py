@@ -64,9 +64,6 @@ class Locus:
 def read_genbank(text: str, place: str) -> Iterator[Locus]:
     """Yield the records of a file in GenBank's flat format; each must have one coding sequence.
 
-    Args:
-        place: name of the file in error messages.
-
     Raises:
         DataError: naming the first record that cannot be read.
     """

@@ -41,11 +41,7 @@ class WaitingImages(NamedTuple):
 
 
 class PathImages:
-    """A deterministic stream of images for a seed and rules.
-
-    Args:
-        number: number of images that will be requested in all.
-    """
+    """A deterministic stream of images for a seed and rules."""
 
     def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
         size = rules.size

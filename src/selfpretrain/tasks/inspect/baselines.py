@@ -64,11 +64,7 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
 
 
 def best_of_both(scores: Mapping[str, float]) -> list[str]:
-    """Return the best method that sees labelled sequences alone, and the best that sees all, if any does.
-
-    Args:
-        scores: name of a simple method -> score.
-    """
+    """Return the best method that sees labelled sequences alone, and the best that sees all, if any does."""
     kinds = [[name for name in scores if name.endswith(ALL) == every] for every in (False, True)]
     return [max(names, key=lambda name: scores[name]) for names in kinds if names]
 
@@ -107,11 +103,7 @@ def _suitable(task: Task, splits: Splits, everything: SequenceDataset, many: Seq
 
 
 def score(form: SequenceSpec, method: Method, splits: Splits, everything: SequenceDataset) -> float:
-    """Fit a method with each of its settings on train, select the best on val, and return its score on test.
-
-    Args:
-        everything: training examples, those without a label included.
-    """
+    """Fit a method with each setting on train, select the best on val, and return its score on test."""
     features = method.measured(everything).fitted(splits["train"])
     train = everything if method.model is SELF_TRAINED else splits["train"]
     x = features.transform(train)

@@ -90,12 +90,7 @@ class CheckedTask:
 
 
 def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
-    """Yield the findings of all checks, the scores of simple methods last.
-
-    Args:
-        compare: score simple methods, which takes longest.
-        limit: maximum examples to fit simple methods on.
-    """
+    """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
         data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
         yield _files(task)

@@ -380,11 +380,7 @@ def _units(examples: SequenceDataset) -> np.ndarray:
 
 
 def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarray:
-    """Return the symbols or values around every position: (positions, (2 * around + 1) * channels).
-
-    Args:
-        beyond: what stands beyond the ends of a sequence.
-    """
+    """Return the symbols or values around each position, ``beyond`` past the ends: (T, (2 around + 1) C)."""
     lengths = examples.lengths[0].numpy()
     flat = concatenated(examples).astype(np.float64)
     flat = flat.reshape(len(flat), -1)
