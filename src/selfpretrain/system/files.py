@@ -247,8 +247,20 @@ def hold_lock(
         Taken: if asked to stop before the lock was free.
     """
     note = path.with_name(f"{path.name}.holder")
+    lock = FileLock(path)
+    announced = False
     with explain(path):
-        lock = _acquire(path, stop)
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0)
+            except Timeout as error:
+                holder = f"{lock_holder(path)}, which holds {path}"
+                if stop():
+                    raise Taken(f"stopped while waiting for {holder}") from error
+                if not announced:
+                    report_progress(f"waiting for {holder}", 0)
+                    announced = True
+                time.sleep(POLL)
     try:
         since = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
         with contextlib.suppress(OSError):  # the note is only for messages
@@ -258,22 +270,6 @@ def hold_lock(
         with contextlib.suppress(OSError):
             note.unlink(missing_ok=True)
         lock.release()
-
-
-def _acquire(path: Path, stop: Callable[[], bool]) -> FileLock:
-    lock = FileLock(path)
-    announced = False
-    while True:
-        try:
-            lock.acquire(timeout=0)
-            return lock
-        except Timeout as error:
-            if stop():
-                raise Taken(f"stopped while waiting for {lock_holder(path)}, which holds {path}") from error
-            if not announced:
-                report_progress(f"waiting for {lock_holder(path)}, which holds {path}", 0)
-                announced = True
-            time.sleep(POLL)
 
 
 def is_locked(path: Path) -> bool:

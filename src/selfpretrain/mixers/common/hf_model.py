@@ -66,7 +66,7 @@ class HfModule(ForeignModule):
 
     def __init__(self, context: LayerContext, settings: HfModel) -> None:
         with translate_errors(settings.name), offline():
-            library = _library()
+            library = import_extra(LIBRARY, PREFIX, "hf")
             plain = json.loads(settings.config)
             config = library.AutoConfig.for_model(plain.pop("model_type"), **plain)
             if context.causal:
@@ -93,17 +93,13 @@ class HfModule(ForeignModule):
 
 def read_model(source: str) -> HfModel:
     """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint."""
-    library = _library()
+    library = import_extra(LIBRARY, PREFIX, "hf")
     with translate_errors(source), offline():
         config = library.AutoConfig.from_pretrained(source, local_files_only=True)
     path = Path(source)
     name = path.parent.name if path.name == "config.json" else path.stem
     settings = {key: value for key, value in config.to_diff_dict().items() if key not in NOT_ARCHITECTURE}
     return HfModel(name or config.model_type, json.dumps(settings, sort_keys=True))
-
-
-def _library() -> Any:
-    return import_extra(LIBRARY, PREFIX, "hf")
 
 
 def gpt_neox(width: int, layers: int, heads: int) -> Any:

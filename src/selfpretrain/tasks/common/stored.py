@@ -127,10 +127,9 @@ def _load_or_write(task: Prepared, path: str) -> StoredDataset:
     if stored := _open_if_sound(folder):
         return stored
     with paths.hold_lock(folder):
-        if stored := _open_if_sound(folder):  # another process has written it meanwhile
-            return stored
-        with open_writer(folder, task.packed, task.resumes) as out:
-            out.finish(task.write(out), {"task": name_of(task)})
+        if not _open_if_sound(folder):  # no other process has written it meanwhile
+            with open_writer(folder, task.packed, task.resumes) as out:
+                out.finish(task.write(out), {"task": name_of(task)})
     return open_dataset(folder)
 
 

@@ -76,7 +76,9 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
             let contours end anywhere, even on the same pixel.
     """
     reach = rules.dash + margin
-    ring = _ring(rules.dash + margin)
+    # Distinct pixels (R, 2) of a circle around a pixel's upper left corner, in steps of one.
+    around = np.arange(0, 360, 360 / (2 * reach * math.pi)).tolist()
+    ring = np.unique(np.floor(_steps(reach, [_radians(1) * i for i in around])).astype(np.int64), axis=0)
     first = [_radians(degrees) for degrees in range(-180, 180)]
     later = [math.atan2(dy, dx) for dy, dx in ring.tolist()]
     dashes = np.stack([_dash(rules, margin, a) for a in [*first, *map(_opposite, later)]])
@@ -92,6 +94,11 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         _start_boxes(core, rules.size, rules.padding, quirks=False),
     )
     turns = _turns([*first, *later], ring, rules.continuity)
+    steps = np.zeros((len(turns), 8))  # zero where a direction does not need one
+    steps[:ANGLES, HEAD : HEAD + 2] = _steps(rules.dash, first)
+    steps[:ANGLES, BACK : BACK + 2] = _steps(rules.dash + margin, [_opposite(a) for a in first])
+    steps[:ANGLES, APART : APART + 2] = _steps(rules.apart, [_radians(degrees) for degrees in range(360)])
+    steps[:, AHEAD : AHEAD + 2] = _steps(rules.dash + 2 * margin, [*first, *later])
     far = rules.padding + margin  # pixels from the border
     inside = np.tile([far, rules.size - 1 - far] * 2, (len(turns), 1))
     return Tables(
@@ -103,7 +110,7 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         distractors=rules.distractors // (length // 3),
         least=0 if quirks else ONE_END + 1,
         contrast=rules.contrast,
-        steps=_all_steps(rules, margin, first, later),
+        steps=steps,
         turns=turns,
         boxes=np.stack([_bounding_boxes(near), _bounding_boxes(core), _window_boxes(turns), inside, *rooms]),
         masks=wide,
@@ -126,22 +133,6 @@ def _opposite(angle: float) -> float:
 def _steps(length: int, angles: list[float]) -> np.ndarray:
     """Return (n, 2) steps down and right; not rounded, since the sum of position and step is rounded up."""
     return np.array([(length * math.sin(a), length * math.cos(a)) for a in angles])
-
-
-def _all_steps(rules: Rules, margin: int, first: list[float], later: list[float]) -> np.ndarray:
-    """Return the (A, 8) steps; zero where a direction does not need one."""
-    steps = np.zeros((len(first) + len(later), 8))
-    steps[:ANGLES, HEAD : HEAD + 2] = _steps(rules.dash, first)
-    steps[:ANGLES, BACK : BACK + 2] = _steps(rules.dash + margin, [_opposite(a) for a in first])
-    steps[:ANGLES, APART : APART + 2] = _steps(rules.apart, [_radians(degrees) for degrees in range(360)])
-    steps[:, AHEAD : AHEAD + 2] = _steps(rules.dash + 2 * margin, [*first, *later])
-    return steps
-
-
-def _ring(radius: int) -> np.ndarray:
-    """Return the (R, 2) distinct pixels of a circle around a pixel's upper left corner, in steps of one."""
-    angles = [_radians(1) * index for index in np.arange(0, 360, 360 / (2 * radius * math.pi)).tolist()]
-    return np.unique(np.floor(_steps(radius, angles)).astype(np.int64), axis=0)
 
 
 def _dash(rules: Rules, margin: int, angle: float) -> np.ndarray:
