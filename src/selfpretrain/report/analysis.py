@@ -386,10 +386,11 @@ def over_examples(
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
     # All runs share the test examples (checked above): average each example over seeds, then subtract arms.
     if kind != "reals":
-        parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
+        parts = np.mean([_correct(p) for p in a], axis=0) - np.mean([_correct(p) for p in b], axis=0)
     else:
         target = a[0].target.astype(np.float64)
-        parts = r2_parts(target, *(_mean_of([(p.prediction - target) ** 2 for p in side]) for side in (a, b)))
+        squared = (np.mean([(p.prediction - target) ** 2 for p in side], axis=0) for side in (a, b))
+        parts = r2_parts(target, *squared)
     return example_half_width(parts, clusters, task.confidence)
 
 
@@ -417,7 +418,3 @@ def _correct(kept: Predictions) -> NDArray[np.float64]:
         return (kept.prediction == kept.target).astype(np.float64)
     score = kept.score()
     return score + (kept.prediction - score * kept.asked) / max(float(kept.asked.mean()), 1e-12)
-
-
-def _mean_of(arrays: Sequence[NDArray[np.float64]]) -> NDArray[Any]:
-    return np.mean(np.stack(arrays), axis=0)

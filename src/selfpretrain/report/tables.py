@@ -36,7 +36,7 @@ def _scores_of_task(task: TaskAnalysis) -> ReportTable:
             _parameters(task, gain.a[0]),
             *(_score(task, (gain.a[0], column)) for column in columns),
             _gain(task.metric, gain),
-            *(_probability(gain.p) for _ in tests),
+            *(Entry(format.probability(gain.p), key=gain.p) for _ in tests),
         )
         for gain in task.headline
     )
@@ -154,7 +154,8 @@ def gains(analysis: Analysis) -> ReportTable:
             Entry(format.interval(metric, found.seed_bounds)),
             Entry(format.interval(metric, found.bounds)),
         )
-        rows.append((*map(Entry, words), *numbers, *map(_probability, (gain.p, p)[: len(tests)])))
+        ps = (Entry(format.probability(of), key=of) for of in (gain.p, p)[: len(tests)])
+        rows.append((*map(Entry, words), *numbers, *ps))
     metrics = [task.metric for task in analysis.tasks]
     counts = dict.fromkeys("points" if it.unit == "%" else format.unit(it) for it in metrics)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
@@ -276,10 +277,6 @@ def _p_heading(gains: Sequence[Difference]) -> tuple[str, ...]:
     if all(gain.p is None for gain in gains):
         return ()
     return ("repeated p" if any(gain.design for gain in gains) else "sign-flip p",)
-
-
-def _probability(p: float | None) -> Entry:
-    return Entry(format.probability(p), key=p)
 
 
 def _parameters(task: TaskAnalysis, row: str) -> Entry:
