@@ -94,8 +94,8 @@ class PrefetchLoader(Generic[Prepared]):
         """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
         if self.executor is None:
             return self.prepare(step)
-        ready = self.next is not None and self.next[0] == step
-        batch = self.next[1].result() if self.next and ready else self.prepare(step)
+        coming = self.next[1] if self.next and self.next[0] == step else None
+        batch = (coming or self.executor.submit(self.prepare, step)).result()
         self.next = step + 1, self.executor.submit(self.prepare, step + 1)
         return batch
 
