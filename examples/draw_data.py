@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from selfpretrain.registry import resolve
-from selfpretrain.tasks.inspect.drawing import Preview, bins
-from selfpretrain.tasks.inspect.preview import preview
+from selfpretrain.tasks.inspect.preview import Preview, bins, preview
 
 KINDS = {"image": 1.4, "wave": 0.9, "text": 0.5}
 """Height of a sequence in inches, by kind."""

@@ -75,7 +75,7 @@ class GeneFinding(Study):
         task = Genes() if scale == "small" else Genes().tiny()
         planned = task.stubbed()
         arms = with_settings(small_arms(planned, S4D(), denoising_objective(planned, "masked")), SETTINGS)
-        augmentation = task.augmentation()
+        augmentation = task.augmentation
         assert augmentation is not None, "strands can be turned"
         arms = (smoke_arms(arms) if scale == "smoke" else arms).with_augmentation(augmentation)
         return cls(task, arms, LOCI if scale == "small" else SMOKE_LOCI, seeds)

@@ -1,6 +1,7 @@
 """Data as archives hand them out: without a header, as ARFF, divided by their authors; and recordings."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,9 +86,9 @@ def test_a_data_set_of_the_hub_keeps_its_splits_and_names_of_classes(monkeypatch
         return HubSplit(pa.table(rows).replace_schema_metadata({"huggingface": json.dumps(names)}))
 
     splits = {"train": split(1500), "validation": split(20), "test": split(30), "unsupervised": split(9)}
-    library = SimpleNamespace(load_dataset=lambda name: splits)
+    library = SimpleNamespace(load_dataset=lambda name: splits, disable_progress_bars=lambda: None)
     monkeypatch.setattr(tables, "connection_problem", lambda url, wait: "")
-    monkeypatch.setattr(tables, "_library", lambda: library)
+    monkeypatch.setitem(sys.modules, "datasets", library)
     made = bring("hf:somebody/texts", label="label")
     assert [len(made.examples(split)) for split in SPLITS] == [1500, 20, 30]
     assert made.form.target.names == ("neg", "pos")

@@ -25,7 +25,7 @@ from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.token_classify import MAX_COUNTED, matthews
 from selfpretrain.registry import name_of
 from selfpretrain.report.analysis import _correct
-from selfpretrain.report.integrity import Predictions
+from selfpretrain.report.stage_results import Predictions
 from selfpretrain.report.statistics import example_half_width
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model

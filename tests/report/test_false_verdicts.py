@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from selfpretrain.report.analysis import Standing, analyse_task
-from selfpretrain.report.integrity import Predictions
+from selfpretrain.report.stage_results import Predictions
 from task_results import ARMS, cell, task_results
 
 SETTINGS = ((2, 3), (2, 5), (3, 3), (3, 5), (5, 3), (8, 3))

@@ -6,7 +6,7 @@ from safetensors.numpy import save_file
 
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.caveats import caveats
-from selfpretrain.report.integrity import Predictions, joined
+from selfpretrain.report.stage_results import Predictions, joined
 from selfpretrain.report.statistics import example_half_width
 from task_results import ARMS, cell, task_results
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from selfpretrain.report import over_tasks
+from selfpretrain.report import diagnostics
 from selfpretrain.report.format import MINUS
 from task_results import ARMS, cell, study_of, task_results
 
@@ -32,7 +32,7 @@ def texts(table):
 
 
 def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
-    found = texts(over_tasks.gains(study(7)))
+    found = texts(diagnostics.gains_over_tasks(study(7)))
     assert list(found) == [(row, f"{SPT} over {SCRATCH}") for row in FOUND]
     mean, interval, ahead, _ = found["a", f"{SPT} over {SCRATCH}"]
     assert mean == "+13.0"
@@ -43,7 +43,7 @@ def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
 
 
 def test_models_are_compared_in_every_arm():
-    found = texts(over_tasks.models(study(6)))
+    found = texts(diagnostics.models_over_tasks(study(6)))
     assert [mean for mean, *_ in (found["a over b", arm] for arm in (SCRATCH, SPT))] == [
         f"{MINUS}10.0",
         f"{MINUS}20.0",
@@ -51,10 +51,12 @@ def test_models_are_compared_in_every_arm():
 
 
 def test_the_order_of_models_is_compared_within_each_task():
-    ((arms, r, *_),) = ([entry.text for entry in row] for row in over_tasks.order(study(6)).rows)
+    ((arms, r, *_),) = ([entry.text for entry in row] for row in diagnostics.order_over_tasks(study(6)).rows)
     assert (arms, r) == (f"{SCRATCH} and {SPT}", "0.50")
 
 
-@pytest.mark.parametrize("table", [over_tasks.gains, over_tasks.models, over_tasks.order])
+@pytest.mark.parametrize(
+    "table", [diagnostics.gains_over_tasks, diagnostics.models_over_tasks, diagnostics.order_over_tasks]
+)
 def test_five_tasks_are_too_few(table):
     assert not table(study(5)).rows

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfpretrain.errors import StoreError
-from selfpretrain.report.integrity import read_predictions
 from selfpretrain.report.results import read_stage
+from selfpretrain.report.stage_results import read_predictions
 from selfpretrain.runner import archive
 from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.run_dir import RunDir

@@ -18,7 +18,7 @@ from processes import environment
 from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.report.integrity import read_predictions
+from selfpretrain.report.stage_results import read_predictions
 from selfpretrain.runner import tuning
 from selfpretrain.runner.executors import processes
 from selfpretrain.runner.executors.base import Ended, Executor, failure_of

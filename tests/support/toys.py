@@ -37,6 +37,7 @@ class Majority(Task):
     """Which of two symbols is more frequent? Sequences of unequal length."""
 
     card = Card(source="made here", licence="none needed")
+    augmentation = Reversal()
 
     length: Count = 24
     examples: Count = 96
@@ -52,10 +53,6 @@ class Majority(Task):
         )
         target = Classes(("zeros", "ones")) if self.target == "classes" else Reals("share", 0.5, 0.2)
         return SequenceSpec(signal, self.length, target)
-
-    def augmentation(self) -> Augmentation:
-        """The same symbols from the last to the first."""
-        return Reversal()
 
     def load(self, split: Split) -> SequenceDataset:
         """Fresh sequences for every split."""

@@ -17,12 +17,12 @@ from selfpretrain.tasks.listops import SYMBOLS, ListOps
 from selfpretrain.tasks.paths import Paths
 
 TASKS = {name: registry.find("tasks", name)().tiny() for name in registry.names("tasks")}
-AUGMENTED = [name for name, task in TASKS.items() if task.augmentation()]
+AUGMENTED = [name for name, task in TASKS.items() if task.augmentation]
 
 
 def changed(task, number=40, seed=0, augmentation=None):
     batch = task.load("train").batch(torch.arange(number))
-    augmentation = augmentation or task.augmentation()
+    augmentation = augmentation or task.augmentation
     return batch, augmentation.apply(batch, task.form, generator("augment", seed))
 
 
@@ -43,7 +43,7 @@ def test_only_inputs_change_and_by_the_seed_alone(name):
     assert moved.float().mean() > 0.3
     if isinstance(task.form.signal, Tokens):
         assert 0 <= int(after.inputs.min()) <= int(after.inputs.max()) < task.form.signal.vocab
-    augmentation = task.augmentation()
+    augmentation = task.augmentation
     assert from_dict(to_dict(augmentation)) == augmentation
 
 
@@ -63,7 +63,7 @@ def test_strands_are_turned_with_their_labels_and_padding_stays():
     assert 4 < turned < 20 and len(set(lengths)) > 1
     classes = replace(task.form, target=Classes(("a", "b")))
     batch = replace(before, targets=torch.zeros(24, dtype=torch.int64))
-    assert task.augmentation().apply(batch, classes, generator("augment", 0)).targets is batch.targets
+    assert task.augmentation.apply(batch, classes, generator("augment", 0)).targets is batch.targets
 
 
 def test_expressions_keep_their_values_and_their_operands_in_any_order():

@@ -267,8 +267,7 @@ def show(
 ) -> None:
     """Show examples of a task, with its labels and lengths."""
     from ..data.spec import SPLITS
-    from ..tasks.inspect.drawing import render_text
-    from ..tasks.inspect.preview import preview
+    from ..tasks.inspect.preview import preview, render_text
 
     wanted = _task(task, settings)
     if split not in SPLITS:

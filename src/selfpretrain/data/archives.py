@@ -16,6 +16,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeVar
@@ -37,19 +38,12 @@ COMPRESSED: dict[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ": lzma.open,
 }
 """First bytes of a compressed tar archive, and the function that opens it."""
-AR_MAGIC = b"!<arch>\n"
-"""First bytes of a Debian package, which is an ar archive."""
+AR_MAGIC = b"!<arch>\n"  # first bytes of a Debian package, which is an ar archive
 AR_HEADER = 60
 """Bytes before each member of an ar archive: name (16), times and rights (32), size (10), end mark (2)."""
 DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    EOFError,
-    zlib.error,
-    lzma.LZMAError,
-    ValueError,
-    RuntimeError,
-)
+    tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, ValueError, RuntimeError,
+)  # fmt: skip
 Member = TypeVar("Member", tarfile.TarInfo, zipfile.ZipInfo)
 
 
@@ -66,8 +60,11 @@ def extract(archive: Path, folder: Path) -> None:
     try:
         with paths.explain_errors(folder):
             part.mkdir(parents=True)
-            with archive.open("rb") as file:
-                _extract_file(file, part)
+            with archive.open("rb") as file, _undamaged(archive, "tar or zip archive"):
+                try:
+                    (_extract_zip if file.read(2) == b"PK" else _extract_tar)(file, part)
+                except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+                    raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
             inner = part / folder.name
             alone = inner.is_dir() and len(list(part.iterdir())) == 1
             os.replace(inner if alone else part, folder)
@@ -83,15 +80,9 @@ def read_package(package: Path, names: Sequence[str]) -> list[bytes]:
     Raises:
         DataError: if it is not a Debian package, damaged or unsafe, or lacks one of the files.
     """
-    with paths.explain_errors(package, "read"), package.open("rb") as file:
-        try:
-            found = _read_members(file, set(names))
-        except (*DAMAGE, OSError) as error:
-            if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
-                raise
-            raise DataError(
-                f"{package} is damaged, or no Debian package ({error}); move it away and get it again"
-            ) from error
+    reading = paths.explain_errors(package, "read")
+    with reading, package.open("rb") as file, _undamaged(package, "Debian package"):
+        found = _read_members(file, set(names))
     if missing := [name for name in names if name not in found]:
         raise DataError(f"{package} has no file {missing[0]}; get the version that the task names")
     return [found[name] for name in names]
@@ -134,18 +125,17 @@ def _package_data(file: IO[bytes]) -> io.BytesIO:
     raise tarfile.ReadError("it has no data")
 
 
-def _extract_file(file: IO[bytes], part: Path) -> None:
+@contextmanager
+def _undamaged(archive: Path, kind: str) -> Iterator[None]:
+    """Convert errors of a damaged archive; those of the system, such as a full disk, and refusals remain."""
     try:
-        extract_members = _extract_zip if file.read(2) == b"PK" else _extract_tar
-        extract_members(file, part)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-        raise _refusal(file, "a name comes twice in it, as a file and as a folder") from error
+        yield
     except (*DAMAGE, OSError) as error:
         if isinstance(error, DataError) or (isinstance(error, OSError) and error.errno):
-            raise  # a refused archive, or an error of the operating system such as a full disk
-        complaint = " ".join(str(error).split())
+            raise
+        reason = " ".join(str(error).split())
         raise DataError(
-            f"{file.name} is damaged, or no tar or zip archive ({complaint}); move it away and get it again"
+            f"{archive} is damaged, or no {kind} ({reason}); move it away and get it again"
         ) from error
 
 

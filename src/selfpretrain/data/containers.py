@@ -18,8 +18,7 @@ import torch
 
 from ..errors import DataError, join_names
 
-Names = list[Any]
-"""Names of channels, in order."""
+Names = list[Any]  # names of channels, in order
 ALONE = "X is one sequence of {:,} numbers; put it in a list, [X]. Reshape your data: X.reshape(1, -1)"
 """Error message; the checks of scikit-learn look for "Reshape your data"."""
 NUMBERS = (Number, np.number, np.bool_)
@@ -117,11 +116,7 @@ def _names_of(X: Any) -> Names | None:
 
 
 def _refuse(X: Any) -> None:
-    """Raise an error for collections whose sequences only their owner can name.
-
-    Raises:
-        DataError: saying what to give instead.
-    """
+    """Raise an error for collections whose sequences only their owner can name."""
     what = f"X is a {type(X).__name__}; give"
     data = X.dataset if isinstance(X, torch.utils.data.DataLoader) else X
     if isinstance(data, torch.utils.data.TensorDataset):
@@ -189,11 +184,7 @@ def _kind(column: Any) -> str:
 
 
 def _stacked(columns: list[list[Any]], names: Names) -> list[Any]:
-    """Return the cells of one column, or those of several as channels (length, channels) of one sequence.
-
-    Raises:
-        DataError: if the cells of a row differ in length.
-    """
+    """Return the cells of one column, or those of several as channels (length, channels) of one sequence."""
     if len(columns) == 1:
         return columns[0]
     rows: list[Any] = []

@@ -42,7 +42,7 @@ class BatchSampler:
 
     @property
     def per_epoch(self) -> int:
-        """Steps per epoch."""
+        """Return the number of steps per epoch."""
         return len(self.lengths) // self.size
 
     def rows(self, step: int) -> Int[Tensor, "B"]:
@@ -55,14 +55,9 @@ class BatchSampler:
         return torch.cat([self.lengths[self._epoch_batches(epoch)].amax(1) for epoch in range(epochs)])
 
     def padding_share(self, lengths: Int[Tensor, "n"]) -> float:
-        """Return the share of positions in the first epoch that are padding, in [0, 1).
-
-        Args:
-            lengths: lengths without padding.
-        """
-        return 1 - float(lengths[self._epoch_batches(0)].sum()) / float(
-            self.padded_lengths().sum() * self.size
-        )
+        """Return the share of positions in the first epoch that are padding, given lengths without it."""
+        padded = self.padded_lengths().sum() * self.size
+        return 1 - float(lengths[self._epoch_batches(0)].sum()) / float(padded)
 
     @cached_property
     def _cache(self) -> dict[int, Tensor]:
@@ -70,18 +65,16 @@ class BatchSampler:
 
     def _epoch_batches(self, epoch: int) -> Int[Tensor, "steps B"]:
         if epoch not in self._cache:
+            random = generator(self.seed, "order", epoch)
+            order = torch.randperm(len(self.lengths), generator=random)[: self.per_epoch * self.size]
+            batches = order.view(-1, self.size)
+            if int(self.lengths.min()) < int(self.lengths.max()):
+                pools = order.split(self.pool * self.size)
+                order = torch.cat([pool[self.lengths[pool].argsort(stable=True)] for pool in pools])
+                batches = order.view(-1, self.size)[torch.randperm(self.per_epoch, generator=random)]
             self._cache.clear()
-            self._cache[epoch] = self._shuffle(epoch)
+            self._cache[epoch] = batches
         return self._cache[epoch]
-
-    def _shuffle(self, epoch: int) -> Int[Tensor, "steps B"]:
-        random = generator(self.seed, "order", epoch)
-        order = torch.randperm(len(self.lengths), generator=random)[: self.per_epoch * self.size]
-        if int(self.lengths.min()) == int(self.lengths.max()):
-            return order.view(-1, self.size)
-        pools = order.split(self.pool * self.size)
-        order = torch.cat([pool[self.lengths[pool].argsort(stable=True)] for pool in pools])
-        return order.view(-1, self.size)[torch.randperm(self.per_epoch, generator=random)]
 
 
 class PrefetchLoader(Generic[Prepared]):
@@ -101,10 +94,8 @@ class PrefetchLoader(Generic[Prepared]):
         """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
         if self.executor is None:
             return self.prepare(step)
-        coming = (
-            self.next[1] if self.next and self.next[0] == step else self.executor.submit(self.prepare, step)
-        )
-        batch = coming.result()
+        coming = self.next[1] if self.next and self.next[0] == step else None
+        batch = (coming or self.executor.submit(self.prepare, step)).result()
         self.next = step + 1, self.executor.submit(self.prepare, step + 1)
         return batch
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,9 +25,7 @@ from .spec import SequenceSpec
 
 FEW = 2
 """Batches of at most this many examples are gathered without Numba: loading compiled code would cost more."""
-
-PRELOADED = 0.25
-"""Largest share of a GPU's free memory for the sequences of a split."""
+PRELOADED = 0.25  # largest share of a GPU's free memory for the sequences of a split
 
 UNPACKED = 4096  # sequences unpacked at a time
 
@@ -48,11 +46,9 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Return the same batch on another device. ``lengths`` stays on the CPU."""
-        padding_mask = None if self.padding_mask is None else to_device(self.padding_mask, device)
-        inputs = to_device(self.inputs, device)
-        targets = to_device(self.targets, device)
-        weights = None if self.weights is None else to_device(self.weights, device)
-        return replace(self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights)
+        known = self._known("inputs", "padding_mask", "targets", "weights")
+        moved: dict[str, Any] = {name: to_device(x, device) for name, x in known.items()}
+        return replace(self, **moved)
 
     def real(self) -> Bool[Tensor, "B L"]:
         """Return the padding mask (B, L) on the CPU, True at real positions, even if there is no padding."""
@@ -64,16 +60,13 @@ class Batch:
 
     def part(self, rank: int, world: int) -> "Batch":
         """Return every ``world``-th example, starting at ``rank``; padding stays that of the whole batch."""
-        inputs = shard(self.inputs, rank, world, self.views)
-        padding_mask = (
-            None if self.padding_mask is None else shard(self.padding_mask, rank, world, self.views)
-        )
-        lengths = None if self.lengths is None else shard(self.lengths, rank, world, self.views)
-        weights = None if self.weights is None else self.weights[rank::world]
-        targets = self.targets[rank::world]
-        return replace(
-            self, inputs=inputs, padding_mask=padding_mask, targets=targets, weights=weights, lengths=lengths
-        )
+        by_view = self._known("inputs", "padding_mask", "lengths")
+        parts: dict[str, Any] = {name: shard(x, rank, world, self.views) for name, x in by_view.items()}
+        parts |= {name: x[rank::world] for name, x in self._known("targets", "weights").items()}
+        return replace(self, **parts)
+
+    def _known(self, *names: str) -> dict[str, Any]:
+        return {name: x for name in names if (x := getattr(self, name)) is not None}
 
 
 class Augmentation(abc.ABC):
@@ -117,9 +110,7 @@ class SequenceDataset:
     starts: Int[Tensor, "views n"]
     lengths: Int[Tensor, "views n"]
     targets: Tensor  # (n,), or (n, ...) if an example has several
-    groups: Tensor | None = (
-        None  # (n,) int64: examples of one group (patient, file, speaker) stay in one split
-    )
+    groups: Tensor | None = None  # (n,) int64: examples of one group (patient, file) stay in one split
     packed: bool = False
     padded: int = 0  # minimum padded length, for networks that need a fixed length; 0: none
     weights: Tensor | None = None  # (n,) float32 weight in the loss; None: equal weights
@@ -144,17 +135,17 @@ class SequenceDataset:
 
     @property
     def views(self) -> int:
-        """Sequences per example."""
+        """Return the number of sequences per example."""
         return self.starts.shape[0]
 
     @cached_property
     def longest(self) -> Int[Tensor, "n"]:
-        """Length of the longest view of every example, at least ``padded``; it determines the cost."""
+        """Return the length of each example's longest view, at least ``padded``; it determines the cost."""
         return self.lengths.amax(0).clamp(min=self.padded)
 
     @property
     def labelled(self) -> Bool[Tensor, "n"]:
-        """True for examples with a target, or with at least one where an example has several."""
+        """Return True for examples with a target, or with at least one where an example has several."""
         if self.targets.is_floating_point():
             return self.targets.isfinite()
         return (self.targets >= 0).flatten(1).any(1) if self.targets.ndim > 1 else self.targets >= 0
@@ -209,10 +200,8 @@ class SequenceDataset:
         length = int(self.lengths[view, row])
         if not self.packed:
             return self.flat[start : start + length].cpu().numpy()
-        starts = self.starts[view, row : row + 1]
-        lengths = self.lengths[view, row : row + 1]
-        inputs = _gather_numba(self, starts, lengths, length)
-        return inputs[0].to(torch.uint8).numpy()
+        one = (view, slice(row, row + 1))
+        return _gather_numba(self, self.starts[one], self.lengths[one], length)[0].to(torch.uint8).numpy()
 
     def stack(self, view: int = 0) -> Tensor:
         """Return (n, L) symbols or (n, L, C) values of one view, as stored; all have one length."""
@@ -248,22 +237,20 @@ class SequenceDataset:
 
     def digests(self) -> list[str]:
         """Return a short hash of each example's sequences (not its target), to find it in other splits."""
-        return [_hash_views([self.sequence(row, v) for v in range(self.views)]) for row in range(len(self))]
+        views = range(self.views)
+        contents = (
+            b"".join(self.sequence(row, v).tobytes() + b"|" for v in views) for row in range(len(self))
+        )
+        return [hashlib.sha256(content).hexdigest()[:16] for content in contents]
 
 
 def sequences(examples: SequenceDataset) -> SequenceDataset:
     """Return an example for every sequence: all first views, then all second ones."""
     if examples.views == 1:
         return examples
-    n = examples.starts.numel()
-    return replace(
-        examples,
-        starts=examples.starts.reshape(1, n),
-        lengths=examples.lengths.reshape(1, n),
-        targets=torch.zeros(n),  # not looked at
-        groups=None,
-        weights=None,
-    )
+    starts, lengths = (x.reshape(1, -1) for x in (examples.starts, examples.lengths))
+    targets = torch.zeros(lengths.numel())  # not looked at
+    return SequenceDataset(examples.flat, starts, lengths, targets, None, examples.packed, examples.padded)
 
 
 def concatenated(examples: SequenceDataset) -> np.ndarray:
@@ -290,11 +277,7 @@ def _targets(targets: np.ndarray) -> Tensor:
 
 
 def _gather_numba(examples: SequenceDataset, starts: Tensor, lengths: Tensor, length: int) -> Tensor:
-    """Return padded rows of a flat tensor in main memory, gathered by Numba.
-
-    Raises:
-        DataError: if a row reaches beyond the flat tensor, because the data are damaged.
-    """
+    """Return padded rows of a flat tensor in main memory, gathered by Numba."""
     from .rows import pad_rows, unpack_rows  # imports Numba, which takes half a second
 
     flat = examples.flat.numpy()
@@ -319,11 +302,3 @@ def _gather_torch(examples: SequenceDataset, starts: Tensor, lengths: Tensor, le
     inputs = examples.flat[torch.where(padding_mask, to_device(starts, device)[:, None] + position, 0)]
     inputs = inputs.float() if inputs.ndim == 3 else inputs.long()
     return inputs * (padding_mask if inputs.ndim == 2 else padding_mask[..., None])
-
-
-def _hash_views(views: list[np.ndarray]) -> str:
-    hasher = hashlib.sha256()
-    for view in views:
-        hasher.update(view.tobytes())
-        hasher.update(b"|")
-    return hasher.hexdigest()[:16]

@@ -53,17 +53,17 @@ class Download:
 
     @property
     def name(self) -> str:
-        """File name, without its folder."""
+        """Return the file name, without its folder."""
         return unquote(urlsplit(self.url).path.rpartition("/")[2])
 
     @property
     def file(self) -> str:
-        """Path of the downloaded file under ``raw``; an archive is next to its extracted folder."""
+        """Return the path of the downloaded file under ``raw``; an archive is beside its folder."""
         return self.name if self.unpack else f"{self.into}/{self.name}"
 
     @property
     def outcome(self) -> str:
-        """Path of the result under ``raw``: the folder of an archive, or the file."""
+        """Return the path of the result under ``raw``: the folder of an archive, or the file."""
         return self.into if self.unpack else self.file
 
     def known_hash(self, file: Path) -> str | None:
@@ -128,9 +128,8 @@ def _mismatch(download: Download, file: Path) -> str:
     report_progress(f"checking {file.name}", 0)
     if known is None or pooch.file_hash(str(file), known.partition(":")[0]) == known.partition(":")[2]:
         return ""
-    return f"does not have the hash {known}" + (
-        "" if download.sha256 or download.md5 else ", the first one seen"
-    )
+    which = "" if download.sha256 or download.md5 else ", the first one seen"
+    return f"does not have the hash {known}{which}"
 
 
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:
@@ -246,12 +245,7 @@ def _range(download: Download, file: Path, part: Path) -> dict[str, str]:
 
 
 def _check_response(download: Download, file: Path, part: Path, reply: "Response") -> tuple[int, int]:
-    """Return the first byte of a response and the size of the file, 0 if unknown; note the file's version.
-
-    Raises:
-        _Retry: if the server is busy, or refuses the rest of the file.
-        DataError: if the response cannot be the file.
-    """
+    """Return the first byte of a response and the size of the file, 0 if unknown; note the file's version."""
     status = f"{reply.status_code} ({reply.reason})"
     if reply.status_code == 429 or reply.status_code >= 500:
         raise _Retry(f"the server answers {status}")

@@ -88,9 +88,6 @@ def numbers_of(y: Any) -> np.ndarray:
 def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return indicators (n, K), 0 or 1, with rows of -1 for unlabelled examples; and the classes (K,).
 
-    Args:
-        classes: the known classes; None: those found in y.
-
     Raises:
         DataError: if y is neither a table of 0 and 1, with a column per class, nor sets of labels.
         SpecError: if a label is not among the known classes.
@@ -144,9 +141,8 @@ def positions_of(
     for i, (row, length) in enumerate(zip(rows, lengths.tolist(), strict=True)):
         if row is not None and len(row) != length and not (padded and len(row) > length):
             advice = LETTERS if len(row) < length and all(len(str(label)) == 1 for label in row) else ""
-            raise DataError(
-                f"row {i}: {len(row)} labels for {length} positions; there must be one for each{advice}"
-            )
+            both = f"{len(row)} labels for {length} positions"
+            raise DataError(f"row {i}: {both}; there must be one for each{advice}")
         labels += [None] * length if row is None else row[:length]
     if classes is None:
         codes, classes = classes_of(labels)
@@ -180,9 +176,6 @@ def weights_of(
 ) -> tuple[float, ...]:
     """Return one loss weight per class, or () if ``wanted`` is None; classes not named in it have weight 1.
 
-    Args:
-        balanced: the weights for "balanced".
-
     Raises:
         SpecError: if a weight is given for a label that is not a class, or is not positive.
     """
@@ -215,14 +208,7 @@ def _objects(labels: Sequence[Any]) -> np.ndarray:
 
 
 def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return y as an array (n,), in which a tuple or frozenset is one label, and which labels are known (n,).
-
-    Args:
-        dtype: into which all known labels can be converted.
-
-    Raises:
-        ValueError: if y has several columns or infinite numbers, from scikit-learn.
-    """
+    """Return y (n,), in which a tuple or frozenset is one label, and which labels are known (n,)."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
 
@@ -253,14 +239,7 @@ def _needs_objects(y: Sequence[Any]) -> bool:
 
 
 def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
-    """Return the list of labels of every sequence, None where it is unlabelled.
-
-    Args:
-        letters: whether a string is a list of labels.
-
-    Raises:
-        DataError: naming the first row that is not a list.
-    """
+    """Return the list of labels of every sequence, None where it is unlabelled."""
     rows: list[list[Any] | None] = []
     for row in y:
         if isinstance(row, list | tuple | set | frozenset | np.ndarray) or (letters and isinstance(row, str)):

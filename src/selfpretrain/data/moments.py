@@ -24,10 +24,17 @@ def fit_spec(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None =
     Args:
         unknown: where filled-in values replace unknown ones; they are not counted.
     """
-    target = form.target
+    signal, target = form.signal, form.target
     if isinstance(target, Reals):
         target = fit_target(target, train.targets.numpy())
-    return replace(form, signal=_fit_signal(form, train, unknown or []), target=target)
+    if not isinstance(signal, Tokens):
+        values = fit_values(in_blocks(train.flat.numpy(), unknown or []), *_training_stretches(train))
+        if signal.levels is not None:
+            values = replace(values, levels=signal.levels, low=signal.low, high=signal.high)
+        signal = values
+    elif signal.vocab != BYTES:
+        signal = Tokens(max_symbol(train.flat.numpy(), *_training_stretches(train)) + 1)
+    return replace(form, signal=signal, target=target)
 
 
 def fit_target(target: Reals, targets: np.ndarray) -> Reals:
@@ -65,20 +72,6 @@ def nan_spans(flat: np.ndarray) -> Spans:
         ends = np.flatnonzero(edges == -1).tolist()
         found += [(first, end, channel) for first, end in zip(firsts, ends, strict=True)]
     return found
-
-
-def _fit_signal(form: SequenceSpec, train: SequenceDataset, unknown: Spans) -> Tokens | Values:
-    signal = form.signal
-    flat = train.flat.numpy()
-    if isinstance(signal, Tokens) and signal.vocab == BYTES:
-        return signal
-    lengths, used = _training_stretches(train)
-    if isinstance(signal, Tokens):
-        return Tokens(max_symbol(flat, lengths, used) + 1)
-    values = fit_values(in_blocks(flat, unknown), lengths, used)
-    if signal.levels is None:
-        return values
-    return replace(values, levels=signal.levels, low=signal.low, high=signal.high)
 
 
 def _training_stretches(examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:

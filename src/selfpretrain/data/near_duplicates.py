@@ -6,8 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from ..errors import DataError
-from ..system.jit import jit
-from ..system.splitmix64 import scramble_one
+from ..system.jit import jit, scramble_one
 
 RUN = 24  # length of the runs of positions (shingles) that are compared
 SKETCHES = 4  # numbers in the MinHash sketch of a sequence

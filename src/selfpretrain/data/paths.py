@@ -44,11 +44,7 @@ def explain_errors(path: Path, action: str = "write") -> AbstractContextManager[
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically.
-
-    Raises:
-        DataError: if the file cannot be written.
-    """
+    """Write a text file atomically."""
     with explain_errors(path), files.replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

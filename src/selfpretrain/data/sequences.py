@@ -15,8 +15,7 @@ from .spec import Signal, Tokens, Values
 
 SequenceKind = Literal["text", "tokens", "values"]
 MAX_TOKENS = 1 << 24
-NAMED = 3
-"""Most rows named in an error message."""
+NAMED = 3  # most rows named in an error message
 NOTHING = "there is no sequence"
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair of UTF-16, which is not a letter by itself; or a byte that the encoding of a file lacks."""
@@ -39,7 +38,7 @@ class Sequences:
 
     @property
     def given(self) -> int:
-        """Number of rows, usable or not."""
+        """Return the number of rows, usable or not."""
         return len(self.rows) + len(self.wrong)
 
     def take(self, keep: np.ndarray, why: str = "") -> "Sequences":
@@ -117,26 +116,22 @@ class Sequences:
 
     def fitting(self, signal: Signal, length: int, longer: Literal["cut", "refuse"]) -> "Sequences":
         """Keep the sequences that fit a network's signal; cut or reject those beyond its maximum length."""
-        kept = self._of(signal)
-        too_long = kept.lengths > length
-        if longer == "refuse":
-            return kept.take(
-                ~too_long, f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
-            )
-        return replace(kept.truncated(np.full_like(kept.lengths, length)), cut=int(too_long.sum()))
-
-    def _of(self, signal: Signal) -> "Sequences":
+        kept = self
         if isinstance(signal, Tokens):
             if self.kind == "values":
                 raise DataError("the model takes symbols, these are values; give text, or signal='tokens'")
             unknown = self.owners(self.flat >= signal.vocab)
-            return self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
-        if self.kind != "values":
+            kept = self.take(~unknown, f"it holds a symbol beyond the {signal.vocab:,} that are known")
+        elif self.kind != "values":
             raise DataError(f"the model takes values of {signal.channels} channels, these are {self.kind}")
-        if len(self.rows) and self.flat.shape[1] != signal.channels:
+        elif len(self.rows) and self.flat.shape[1] != signal.channels:
             why = f"it has {self.flat.shape[1]} channels, the model takes {signal.channels}"
-            return self.take(np.zeros(len(self.rows), dtype=bool), why)
-        return self
+            kept = self.take(np.zeros(len(self.rows), dtype=bool), why)
+        too_long = kept.lengths > length
+        if longer == "refuse":
+            why = f"it is longer than the {length:,} positions of training; longer='cut' cuts it"
+            return kept.take(~too_long, why)
+        return replace(kept.truncated(np.full_like(kept.lengths, length)), cut=int(too_long.sum()))
 
     def examples(self, signal: Signal, targets: np.ndarray) -> SequenceDataset:
         """Return the sequences as a dataset; channels that are NaN throughout a row get the training mean."""

@@ -65,7 +65,7 @@ class _Target:
 
     @property
     def chance(self) -> float | None:
-        """Score of guessing, or None if unknown."""
+        """Return the score of guessing, or None if unknown."""
         return None
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ class Reals(_Target):
 
     @property
     def description(self) -> str:
-        """Short description, e.g. "real (value)"."""
+        """Return a short description, e.g. "real (value)"."""
         return f"real ({self.name})"
 
 
@@ -100,12 +100,12 @@ class _Named(_Target):
 
     @property
     def outputs(self) -> int:
-        """Outputs of the head per answer."""
+        """Return the number of outputs of the head per answer."""
         return len(self.names)
 
     @property
     def chance(self) -> float | None:
-        """Score of guessing: 1 / K."""
+        """Return the score of guessing: 1 / K."""
         return 1 / len(self.names)
 
 
@@ -119,7 +119,7 @@ class Classes(_Named):
 
     @property
     def description(self) -> str:
-        """Short description, e.g. "10 classes"."""
+        """Return a short description, e.g. "10 classes"."""
         return f"{len(self.names)} classes"
 
 
@@ -142,12 +142,12 @@ class ClassSets(_SeveralClasses):
 
     @property
     def description(self) -> str:
-        """Short description, e.g. "any of 10 classes"."""
+        """Return a short description, e.g. "any of 10 classes"."""
         return f"any of {len(self.names)} classes"
 
     @property
     def chance(self) -> None:
-        """None: it depends on how frequent each class is."""
+        """Return None: it depends on how frequent each class is."""
         return None
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ class PositionClasses(_SeveralClasses):
 
     @property
     def description(self) -> str:
-        """Short description, e.g. "one of 10 classes at every position"."""
+        """Return a short description, e.g. "one of 10 classes at every position"."""
         return f"one of {len(self.names)} classes at every position"
 
     def shape(self, rows: int, length: int) -> tuple[int, ...]:

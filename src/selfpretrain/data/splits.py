@@ -82,25 +82,14 @@ def split_rows(
 ) -> np.ndarray:
     """Return (n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, groups kept whole.
 
-    Args:
-        min_groups_held: minimum number of groups in val and in test.
-
     Raises:
         DataError: if there are fewer than three groups.
     """
-    if groups is None:
-        return _split_by_row(classes, seed)
-    if (n_groups := len(np.unique(groups))) < 3:
-        raise DataError(f"{n_groups} groups cannot fill three splits; give `split`, or leave `groups` out")
-    return _split_by_group(classes, groups, seed, SHARES, (1, min_groups_held, min_groups_held))
-
-
-def min_groups(groups: np.ndarray) -> int:
-    """Return the minimum number of groups for val and test: a fifth of all, at most ``MIN_GROUPS``."""
-    return int(np.clip(round(len(np.unique(groups)) / 5), 1, MIN_GROUPS))
-
-
-def _split_by_row(classes: np.ndarray, seed: int) -> np.ndarray:
+    if groups is not None:
+        if (n_groups := len(np.unique(groups))) < len(SPLITS):
+            advice = "give `split`, or leave `groups` out"
+            raise DataError(f"{n_groups} groups cannot fill three splits; {advice}")
+        return _split_by_group(classes, groups, seed, SHARES, (1, min_groups_held, min_groups_held))
     random = np.random.RandomState(seed)
     split = np.zeros(len(classes), dtype=np.int64)
     for label in np.unique(classes):
@@ -111,12 +100,13 @@ def _split_by_row(classes: np.ndarray, seed: int) -> np.ndarray:
     return split
 
 
+def min_groups(groups: np.ndarray) -> int:
+    """Return the minimum number of groups for val and test: a fifth of all, at most ``MIN_GROUPS``."""
+    return int(np.clip(round(len(np.unique(groups)) / 5), 1, MIN_GROUPS))
+
+
 def _split_by_group(
-    classes: np.ndarray,
-    groups: np.ndarray,
-    seed: int,
-    shares: Sequence[float],
-    min_groups_each: Sequence[int],
+    classes: np.ndarray, groups: np.ndarray, seed: int, shares: Sequence[float], fewest: Sequence[int]
 ) -> np.ndarray:
     """Return (n,) the part of every row: largest groups first, each placed where the balance suffers least.
 
@@ -132,7 +122,7 @@ def _split_by_group(
     part = np.zeros(len(counts), dtype=np.int64)
     random = np.random.RandomState(seed).permutation(len(counts))
     order = np.lexsort((random, -counts.sum(1)))
-    missing = np.array(min_groups_each)
+    missing = np.array(fewest)
     for left, group_row in zip(range(len(order), 0, -1), order, strict=True):
         # Once the groups left only just cover the minimum of every part, parts below it come first.
         choices = np.flatnonzero(missing > 0) if missing.clip(0).sum() >= left else places
@@ -207,19 +197,21 @@ def assign_splits(
     if groups is None:
         return split, notes
     copies = _earlier_copies(split, equal)
-    split = np.where(copies, LEFT_OUT, split)
     if copies.any():
-        notes.append(
-            f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
-        )
-    return split, notes
+        left_out = "copies of sequences that another group has in a later split are left out"
+        notes.append(f"{copies.sum():,} {left_out}")
+    return np.where(copies, LEFT_OUT, split), notes
 
 
 def _keep_split(
     strata: np.ndarray, groups: np.ndarray | None, split: np.ndarray, equal: np.ndarray, seed: int
 ) -> tuple[np.ndarray, list[str]]:
     if groups is not None:
-        _check_groups(groups, split)
+        used = np.zeros((int(groups.max()) + 1, len(SPLITS)), dtype=bool)
+        used[groups, split] = True
+        if divided := int((used.sum(1) > 1).sum()):
+            advice = "correct the split, or leave the group out"
+            raise DataError(f"{divided:,} groups are in more than one split; {advice}")
     split = split.copy()
     notes = []
     if not (split == 1).any() and (split == 0).any():
@@ -263,16 +255,6 @@ def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:
     return split < latest[kind]
 
 
-def _check_groups(groups: np.ndarray, split: np.ndarray) -> None:
-    used = np.zeros((int(groups.max()) + 1, 3), dtype=bool)
-    used[groups, split] = True
-    n_divided = int((used.sum(1) > 1).sum())
-    if n_divided:
-        raise DataError(
-            f"{n_divided:,} groups are in more than one split; correct the split, or leave the group out"
-        )
-
-
 def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...]) -> list[str]:
     """Check the labels of each split, and return notes on classes that are missing from val or test.
 
@@ -291,12 +273,11 @@ def check_splits(split: np.ndarray, targets: np.ndarray, names: tuple[str, ...])
                 f"the {name} split has only class {names[count.argmax()]!r}; give more examples, or another "
                 f"split or split seed"
             )
-    if not names:
-        if np.ptp(targets[known & (split == 0)]) == 0:
-            raise DataError("all training targets are equal; there is nothing to predict")
-        return []
-    _check_train_classes(counts, names)
-    return _missing_class_notes(counts, names)
+    if names:
+        return _missing_class_notes(counts, names)
+    if np.ptp(targets[known & (split == 0)]) == 0:
+        raise DataError("all training targets are equal; there is nothing to predict")
+    return []
 
 
 def check_present(
@@ -314,20 +295,17 @@ def check_present(
         if not labelled[split == number].any():
             raise DataError(f"the {name} split has no labelled example; give more examples or another split")
     counts = np.stack([present[split == number].sum(0) for number in range(len(SPLITS))])
-    _check_train_classes(counts, names)
     return _missing_class_notes(counts, names)
 
 
-def _check_train_classes(counts: np.ndarray, names: tuple[str, ...]) -> None:
+def _missing_class_notes(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:
+    """Return notes on classes that val or test lacks; a class that only train lacks is an error."""
     unseen = np.flatnonzero((counts[0] == 0) & (counts.sum(0) > 0))
     if len(unseen):
         raise DataError(
             f"class {names[unseen[0]]!r} is in val or test but not in train; leave it out, or give another "
             f"split or split seed"
         )
-
-
-def _missing_class_notes(counts: np.ndarray, names: tuple[str, ...]) -> list[str]:
     rare = [
         f"class {name!r} ({all_of:,} examples) is not in {' and '.join(np.array(SPLITS)[1:][held == 0])}"
         for name, all_of, held in zip(names, counts.sum(0), counts[1:].T, strict=True)

@@ -51,7 +51,8 @@ REQUIRED: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype
 REQUIRED |= {"channels": int, "packed": bool, "rows": int}
 """Required keys of ``meta.json``, and their types."""
 ELSEWHERE = f"set {paths.VARIABLE} to another folder"
-Columns = Mapping[str, np.ndarray]
+Array = np.ndarray
+Columns = Mapping[str, Array]
 BLOCK = 1 << 24  # numbers checked at a time
 
 
@@ -91,7 +92,7 @@ class StoredDataset:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the spec and of all files: equal datasets have equal digests in any folder."""
+        """Return the SHA-256 of spec and files: equal datasets have equal digests in any folder."""
         content = json.dumps([self.meta["form"], self.meta["sha256"]], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -119,9 +120,8 @@ class DatasetWriter:
             self.dtype = kind
             self.channels = channels
         if (kind, channels) != (self.dtype, self.channels):
-            raise DataError(
-                f"sequences of {flat.dtype} in {channels} channels among {self.dtype}, {self.channels}"
-            )
+            others = f"{self.dtype}, {self.channels}"
+            raise DataError(f"sequences of {flat.dtype} in {channels} channels among {others}")
         start = self.size
         self.size += len(flat)
         if self.folder is None:
@@ -132,12 +132,7 @@ class DatasetWriter:
         return start
 
     def add_examples(
-        self,
-        starts: np.ndarray,
-        lengths: np.ndarray,
-        targets: np.ndarray,
-        split: np.ndarray,
-        groups: np.ndarray | None = None,
+        self, starts: Array, lengths: Array, targets: Array, split: Array, groups: Array | None = None
     ) -> None:
         """Define examples among the appended positions.
 
@@ -145,12 +140,8 @@ class DatasetWriter:
             starts, lengths: (n,), or (views, n).
             split: (n,) 0, 1, 2.
         """
-        columns = {
-            "starts": np.atleast_2d(starts),
-            "lengths": np.atleast_2d(lengths),
-            "split": split.astype(np.int8),
-        }
-        columns["targets"] = as_targets(targets)
+        columns = {"starts": np.atleast_2d(starts), "lengths": np.atleast_2d(lengths)}
+        columns |= {"targets": as_targets(targets), "split": split.astype(np.int8)}
         if groups is not None:
             columns["groups"] = groups.astype(np.int64)
         for name, values in columns.items():
@@ -158,11 +149,7 @@ class DatasetWriter:
         self.rows += len(targets)
 
     def add(
-        self,
-        sequences: list[np.ndarray],
-        targets: np.ndarray,
-        split: np.ndarray,
-        groups: np.ndarray | None = None,
+        self, sequences: list[np.ndarray], targets: Array, split: Array, groups: Array | None = None
     ) -> None:
         """Append sequences, each as an example of its own."""
         lengths = np.array([len(s) for s in sequences], dtype=np.int64)
@@ -261,7 +248,17 @@ def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Ite
             yield writer
             if not (part / "meta.json").is_file():
                 raise DataError(f"nothing was written to {folder}")
-            _swap(part, folder)
+            # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
+            for file in [*part.iterdir(), part]:
+                fsync(file)
+            # At any time, the old dataset or the new one is complete on disk.
+            old = folder.with_name(f"{folder.name}{paths.OLD}")
+            if folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(folder, old)
+            os.replace(part, folder)
+            fsync(folder.parent)
+            shutil.rmtree(old, ignore_errors=True)
     finally:
         writer.close()
         if not (resume and (part / "state.npz").is_file()):
@@ -273,20 +270,6 @@ def remove_abandoned(folder: Path) -> None:
     for part in folder.glob(f"*{PART}"):
         with contextlib.suppress(Taken), paths.hold_lock(part.with_suffix(""), stop=lambda: True):
             shutil.rmtree(part, ignore_errors=True)
-
-
-def _swap(part: Path, folder: Path) -> None:
-    """Replace an old dataset by a new one; at any time, one of the two is complete on disk."""
-    old = folder.with_name(f"{folder.name}{paths.OLD}")
-    # Flush to disk before renaming: a crash must not leave a renamed folder with empty files.
-    for file in [*part.iterdir(), part]:
-        fsync(file)
-    if folder.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(folder, old)
-    os.replace(part, folder)
-    fsync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def open_dataset(folder: Path) -> StoredDataset:
@@ -302,12 +285,14 @@ def open_dataset(folder: Path) -> StoredDataset:
         hashes = {name: file_hash(file_of(folder, name)) for name in meta["sha256"]}
         if changed := [file_of(folder, name).name for name in hashes if hashes[name] != meta["sha256"][name]]:
             raise DamagedData(f"{', '.join(changed)} not as written")
-        form = _form(meta)
+        try:
+            form = FORM.validate_python(meta["form"])
+        except ValueError as error:
+            raise DamagedData(f"meta.json says form {str(meta['form'])[:40]}") from error
         flat, columns = _load_arrays(folder, meta)
-        if problem := _wrong_shape(form, meta, flat, columns) or next(
-            _wrong_values(form, meta, flat, columns), ""
-        ):
-            raise DamagedData(problem)
+        for check in (_wrong_shapes, _wrong_values):
+            if problem := next(check(form, meta, flat, columns), ""):
+                raise DamagedData(problem)
     except DamagedData as error:
         raise DamagedData(f"{folder} is damaged: {error}; {_repair_advice(folder)}") from error
     return _build_dataset(form, meta, flat, columns)
@@ -331,13 +316,6 @@ def verify(folder: Path) -> StoredDataset:
     return stored
 
 
-def _form(meta: Mapping[str, Any]) -> SequenceSpec:
-    try:
-        return FORM.validate_python(meta["form"])
-    except ValueError as error:
-        raise DamagedData(f"meta.json says form {str(meta['form'])[:40]}") from error
-
-
 def _load_arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     try:
         kind = np.dtype(meta["dtype"])
@@ -357,28 +335,17 @@ def _load_arrays(folder: Path, meta: Mapping[str, Any]) -> tuple[np.ndarray, dic
 
 
 def stored_datasets(name: str = "") -> list[Path]:
-    """Return the folders of imported datasets and of prepared ones (with any settings) called ``name``.
-
-    Args:
-        name: of a task or of imported data; empty: all datasets.
-    """
+    """Return the folders of imported datasets and of prepared ones (with any settings) called ``name``."""
     patterns = (f"own/{name or '*'}/meta.json", f"prepared/{name or '*'}-*/meta.json")
     found = [meta.parent for folder in paths.folders() for p in patterns for meta in sorted(folder.glob(p))]
     return [folder for folder in found if "." not in folder.name]
 
 
-def _build_dataset(
-    form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Mapping[str, np.ndarray]
-) -> StoredDataset:
+def _build_dataset(form: SequenceSpec, meta: Mapping[str, Any], flat: Any, columns: Columns) -> StoredDataset:
     tensors = {name: torch.from_numpy(np.asarray(values)) for name, values in columns.items()}
-    whole = SequenceDataset(
-        torch.from_numpy(np.asarray(flat)),
-        tensors["starts"],
-        tensors["lengths"],
-        tensors["targets"],
-        tensors.get("groups"),
-        meta["packed"],
-    )
+    starts, lengths, targets = (tensors[name] for name in ("starts", "lengths", "targets"))
+    flat = torch.from_numpy(np.asarray(flat))
+    whole = SequenceDataset(flat, starts, lengths, targets, tensors.get("groups"), meta["packed"])
     return StoredDataset(form, meta, whole, columns["split"])
 
 
@@ -404,9 +371,9 @@ def read_meta(folder: Path) -> Json:
     return meta
 
 
-def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns) -> str:
+def _wrong_shapes(form: SequenceSpec, meta: Json, flat: Array, columns: Columns) -> Iterator[str]:
     if missing := {"starts", "lengths", "targets", "split"} - set(columns):
-        return f"there is no {min(missing)}"
+        yield f"there is no {min(missing)}"
     for name, column in columns.items():
         shape: tuple[int, ...] = (meta["rows"],)
         if name in ("starts", "lengths"):
@@ -415,21 +382,16 @@ def _wrong_shape(form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, 
             shape = form.target.shape(meta["rows"], form.length)
         kind = KINDS.get(name, form.target.dtype)
         if column.shape != shape or column.dtype.str[1:] != kind:
-            return f"{name} is {column.dtype} {column.shape}, not {np.dtype(kind)} {shape}"
+            yield f"{name} is {column.dtype} {column.shape}, not {np.dtype(kind)} {shape}"
     channels = 0 if isinstance(form.signal, Tokens) or meta["packed"] else form.signal.channels
     if channels != (0 if flat.ndim == 1 else flat.shape[1]):
-        return f"sequences have shape {flat.shape}, not {channels or 'no'} channels"
-    return ""
+        yield f"sequences have shape {flat.shape}, not {channels or 'no'} channels"
 
 
-def _wrong_values(
-    form: SequenceSpec, meta: Mapping[str, Any], flat: np.ndarray, columns: Columns
-) -> Iterator[str]:
-    starts = columns["starts"]
-    lengths = columns["lengths"]
-    targets = columns["targets"]
+def _wrong_values(form: SequenceSpec, meta: Json, flat: Array, columns: Columns) -> Iterator[str]:
     if not meta["rows"]:
         return
+    starts, lengths, targets = (columns[name] for name in ("starts", "lengths", "targets"))
     if lengths.min() < 0 or lengths.max() > form.length:
         yield f"lengths are {lengths.min()} to {lengths.max()}, not 0 to {form.length}"
     room = len(flat) - (np.minimum(lengths, 1) if meta["packed"] else lengths)
@@ -452,18 +414,12 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def file_hash(file: Path) -> str:
-    """Return the SHA-256 of a file; "" if there is no such file.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
-    with (
-        paths.explain_errors(file, "read"),
-        contextlib.suppress(FileNotFoundError),
-        file.open("rb") as stream,
-    ):
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-    return ""
+    """Return the SHA-256 of a file; "" if there is no such file."""
+    with paths.explain_errors(file, "read"):
+        if not file.exists():
+            return ""
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _repair_advice(folder: Path) -> str:

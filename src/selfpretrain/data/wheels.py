@@ -26,7 +26,7 @@ class Wheel:
 
     @property
     def file(self) -> str:
-        """Path of the wheel under ``raw``."""
+        """Return the path of the wheel under ``raw``."""
         return f"{self.into}/{self.package.replace('-', '_')}-{self.version}-py3-none-any.whl"
 
 

@@ -18,10 +18,8 @@ from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
 from .common.attention_heads import Heads, PerHead, key_mask
 
-MIMETIC_QK = 0.7
-"""Size of the identity and of the noise in W_q^T W_k of a mimetic start."""
-MIMETIC_VO = 0.4
-"""Size of the identity and of the noise in W_o W_v of a mimetic start."""
+MIMETIC_QK = 0.7  # size of the identity and of the noise in W_q^T W_k of a mimetic start
+MIMETIC_VO = 0.4  # size of the identity and of the noise in W_o W_v of a mimetic start
 
 
 @spec
@@ -32,9 +30,8 @@ class Attention(Mixer):
     rotates = True
 
     heads: Count = 4
-    start: Literal["independent", "identical", "mimetic"] = (
-        "independent"  # identical: all four projections start as the same matrix; mimetic: see ``build``
-    )
+    # identical: all four projections start as the same matrix; mimetic: see ``build``
+    start: Literal["independent", "identical", "mimetic"] = "independent"
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer.

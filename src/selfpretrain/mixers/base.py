@@ -14,10 +14,8 @@ from ..errors import SpecError
 from ..registry import name_of
 
 Positions = Literal["none", "sinusoidal", "learned", "rotary"]
-State = tuple[Tensor, ...]
-"""State of a recurrence: tensors with B rows, of constant size."""
-Layers = Sequence[Any]
-"""Layers of several blocks of a network: all of one class, with the same settings."""
+State = tuple[Tensor, ...]  # state of a recurrence: tensors with B rows, of constant size
+Layers = Sequence[Any]  # layers of several blocks of a network: all of one class, with the same settings
 
 
 @dataclass(frozen=True)

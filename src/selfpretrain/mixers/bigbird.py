@@ -51,11 +51,7 @@ class BigBirdLayer(Pairs):
         self.register_buffer("talks", _block_pattern(count, settings, context.causal))
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
-        """Return softmax attention over the pairs of the pattern.
-
-        Raises:
-            SpecError: if the sequence is longer than the pattern of random blocks.
-        """
+        """Return softmax attention over the pairs of the pattern."""
         check_length(q.shape[2], self.longest)
         return super().mix(q, k, v, padding_mask)
 

@@ -49,9 +49,8 @@ class DeltaNetCell(RecurrentCell):
     def initial_state(self, batch_size: int) -> State:
         """Return a zero state: the last inputs of the convolution, and S."""
         size = len(self.norm.weight)
-        return self.near.initial_state(batch_size), self.norm.weight.new_zeros(
-            batch_size, self.heads, size, size
-        )
+        S = self.norm.weight.new_zeros(batch_size, self.heads, size, size)
+        return self.near.initial_state(batch_size), S
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

@@ -23,8 +23,7 @@ from .base import LayerContext
 from .common.attention_heads import head_size
 from .common.transformers_layer import TransformersMixer, delta_rule
 
-LINEAR = 20.0
-"""Above this number, softplus(x) is x in single precision."""
+LINEAR = 20.0  # above this number, softplus(x) is x in single precision
 
 
 @spec

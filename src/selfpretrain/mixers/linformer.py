@@ -46,11 +46,7 @@ class LinformerLayer(Heads):
         self.sum_k, self.sum_v = (nn.Parameter(torch.randn(size) * context.length**-0.5) for _ in range(2))
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
-        """Project keys and values along the sequence, then attend to the projections.
-
-        Raises:
-            SpecError: if the sequence is longer than the rows of E and F.
-        """
+        """Project keys and values along the sequence, then attend to the projections."""
         L = q.shape[2]
         check_length(L, self.sum_k.shape[1])
         if padding_mask is not None:

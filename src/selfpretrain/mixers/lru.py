@@ -30,9 +30,7 @@ class LRU(Mixer):
     )
 
     states: Count = 64  # N complex states per direction
-    smallest: Rate = (
-        0.9  # inner radius of the ring in the complex plane where exp(rate) is initialised, uniformly by area
-    )
+    smallest: Rate = 0.9  # inner radius of the ring where exp(rate) is initialised, uniformly by area
     largest: Rate = 0.999
     turn: Positive = 2 * math.pi  # largest initial angle of exp(rate)
 

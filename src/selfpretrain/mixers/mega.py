@@ -91,25 +91,18 @@ class MegaLayer(nn.Module):
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, residual: Vectors | None = None
     ) -> Vectors:
-        """Return the residual path after the layer; without a given residual path, it is ``x``.
-
-        Raises:
-            SpecError: if a sequence is longer than b, and attention is not chunked.
-        """
+        """Return the residual path after the layer; without a given residual path, it is ``x``."""
         residual = x if residual is None else residual
-        M = self._average(x, padding_mask)
+        u = x if padding_mask is None else x * padding_mask[..., None]
+        with full_precision(x.device):
+            kernels = self.averages.kernel(x.shape[1])
+        averages = causal_conv(u, kernels[0]) if self.causal else two_sided_conv(u, *kernels)
+        M = F.silu(averages + self.skip * u)
         Z = F.silu(self.z(M))
         Q, K = (self.gain[i] * Z + self.shift[i] for i in range(2))
         mixed = F.silu(self.reset(M)) * self._attend(Q, K, F.silu(self.v(x)), padding_mask)
         H = self.dropout(F.silu(self.h(M) + self.out(mixed)))
         return residual + torch.sigmoid(self.update(M)) * (H - residual)
-
-    def _average(self, x: Vectors, padding_mask: PaddingMask) -> Vectors:
-        u = x if padding_mask is None else x * padding_mask[..., None]
-        with full_precision(x.device):
-            K = self.averages.kernel(x.shape[1])
-        y = causal_conv(u, K[0]) if self.causal else two_sided_conv(u, K[0], K[1])
-        return F.silu(y + self.skip * u)
 
     def _attend(self, Q: Tensor, K: Tensor, V: Tensor, padding_mask: PaddingMask) -> Tensor:
         """Return f(Q K^T) V within every chunk; on GPUs, some chunks after the other if there are many."""

@@ -7,7 +7,7 @@ positions, so that padding changes nothing; a short sequence has at most as many
 the inverse starts from norms of each matrix, not of the whole batch.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -54,11 +54,9 @@ class NystromformerLayer(Heads):
         super().__init__(context, settings.heads)
         self.landmarks = settings.landmarks
         self.steps = settings.steps
-        width = settings.kernel
-        H = settings.heads
-        self.near = (
-            nn.Conv2d(H, H, (width, 1), padding=(width // 2, 0), groups=H, bias=False) if width else None
-        )
+        H, size = settings.heads, (settings.kernel, 1)
+        shape: Any = {"padding": (settings.kernel // 2, 0), "groups": H, "bias": False}
+        self.near = nn.Conv2d(H, H, size, **shape) if settings.kernel else None
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return attention from positions to landmarks, which attend to all positions."""

@@ -15,7 +15,7 @@ MLP.
 from typing import Annotated, Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -40,9 +40,7 @@ class Pythia(Mixer):
 
     checkpoint: str = "EleutherAI/pythia-70m-deduped"  # name on the Hugging Face hub, or folder
     pretrained: bool = False  # whether to start from the checkpoint's weights
-    layers: Annotated[int, Field(ge=0)] = (
-        2  # of a randomly initialised GPT-NeoX; 0: the architecture of the checkpoint
-    )
+    layers: Annotated[int, Field(ge=0)] = 2  # of a random GPT-NeoX; 0: the checkpoint's architecture
     heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
     @property
@@ -86,32 +84,22 @@ class PythiaLayer(nn.Module):
         D = context.width
         self.causal = context.causal
         network = settings.backbone(D)
-        self.backbone, input_width, output_width = hf_model.remove_token_embedding(
-            network, settings.checkpoint
-        )
+        name = settings.checkpoint
+        self.backbone, input_width, output_width = hf_model.remove_token_embedding(network, name)
         if settings.pretrained and input_width != D:
-            raise SpecError(
-                f"the weights of {settings.checkpoint} need a model of width {input_width}, not {D}"
-            )
+            raise SpecError(f"the weights of {name} need a model of width {input_width}, not {D}")
         self.enter = nn.Identity() if input_width == D else nn.Linear(D, input_width)  # W_1
         self.leave = nn.Identity() if output_width == D else nn.Linear(output_width, D)  # W_2
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Apply all layers of the backbone."""
-        y = self.backbone(inputs_embeds=self.enter(x), attention_mask=self._attention_mask(x, padding_mask))
-        return self.leave(y.last_hidden_state)
-
-    def _attention_mask(self, x: Vectors, padding_mask: PaddingMask) -> Bool[Tensor, "b 1 L L"]:
-        """Return the attention mask; every position sees itself, so that no row of padding is empty.
-
-        Padding comes last, where no real position of a causal model looks: one mask is for all sequences.
-        """
         mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device)
         mask = (mask.tril() if self.causal else mask)[None, None]
-        if self.causal or padding_mask is None:
-            return mask
-        itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
-        return mask & padding_mask[:, None, None, :] | itself
+        # Padding comes last, where no real position of a causal model looks: one mask is for all sequences.
+        if not self.causal and padding_mask is not None:
+            itself = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)  # no row of padding is empty
+            mask = mask & padding_mask[:, None, None, :] | itself
+        return self.leave(self.backbone(inputs_embeds=self.enter(x), attention_mask=mask).last_hidden_state)
 
 
 mixer = Pythia

@@ -25,8 +25,7 @@ from .ops._exact import full_precision
 
 Chunks = Float[Tensor, "B H rounds n T E"]
 
-ITSELF = -1e5
-"""Logit of a position's own key, so that it matters only if there is no other key."""
+ITSELF = -1e5  # logit of a position's own key, so that it matters only if there is no other key
 
 
 @spec

@@ -66,13 +66,11 @@ class RetNetCell(RecurrentCell):
         cos = angles.cos().to(S.dtype)
         sin = angles.sin().to(S.dtype)
         q, k = (rotate(y, cos[:-1], sin[:-1]) for y in (q, k))
-        o, S = retention(q, k * k.shape[-1] ** -0.5, v, self._log_decay(x.device), S)
+        head = torch.arange(self.heads, dtype=torch.float64, device=x.device)
+        o, S = retention(q, k * k.shape[-1] ** -0.5, v, torch.log1p(-torch.exp2(-5.0 - head)), S)
         rows = S.shape[-1], -1
         S = rotate(S.mT, cos[-1:].expand(rows), -sin[-1:].expand(rows)).mT
         return self.out(F.silu(self.gate(x)) * merge_heads(self.norm(o))), (S,)
-
-    def _log_decay(self, device: torch.device) -> Float[Tensor, "H"]:
-        return torch.log1p(-torch.exp2(-5.0 - torch.arange(self.heads, dtype=torch.float64, device=device)))
 
     def _angles(self, length: int, device: torch.device) -> Float[Tensor, "L half"]:
         """Return angles in radians; frequencies per position are from 1 to 1e-4, both included."""

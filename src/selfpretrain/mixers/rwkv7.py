@@ -74,9 +74,8 @@ class RWKV7Cell(RecurrentCell):
         """Return a zero state: the last x, and S."""
         D = len(self.bonus)
         size = D // self.heads
-        return self.bonus.new_zeros(batch_size, 1, D), self.bonus.new_zeros(
-            batch_size, self.heads, size, size
-        )
+        zeros = self.bonus.new_zeros
+        return zeros(batch_size, 1, D), zeros(batch_size, self.heads, size, size)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

@@ -27,8 +27,7 @@ from .ops.modes import as_real
 from .ops.powers import dplr_kernel
 from .ops.state_matrices import Dplr, bilinear_dplr, legs
 
-Pairs = Float[Tensor, "S N 2"]
-"""Real and imaginary part of one of each conjugate pair, in S copies."""
+Pairs = Float[Tensor, "S N 2"]  # real and imaginary part of one of each conjugate pair, in S copies
 
 
 @spec

@@ -34,9 +34,7 @@ class S5(Mixer):
         ("*.log_dt", "*.log_decay", "*.frequency", "*.B"), 1e-3
     )
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = (
-        64  # N real states: N/2 conjugate pairs per direction
-    )
+    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N: N/2 conjugate pairs per direction
     blocks: Count = 1  # number of HiPPO matrices along the diagonal of the initial A
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt

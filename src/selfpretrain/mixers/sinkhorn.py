@@ -59,11 +59,7 @@ class SinkhornLayer(Heads):
         self.sort = nn.Linear(context.width // settings.heads, self.longest // settings.size)
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
-        """Sort the blocks, then attend inside each pair of blocks.
-
-        Raises:
-            SpecError: if the sequence has more blocks than S was built for.
-        """
+        """Sort the blocks, then attend inside each pair of blocks."""
         L = q.shape[2]
         check_length(L, self.longest)
         real = padding_mask if padding_mask is not None else q.new_ones(len(q), L, dtype=torch.bool)

@@ -68,9 +68,8 @@ class SLSTMCell(RecurrentCell):
         with full_precision(x.device):
             gates = self._gates(F.silu(near).to(kind), x.to(kind))
             # Heads come first, so that a step is one product per head without a copy.
-            packed = torch.cat(
-                [part.unflatten(-1, (H, -1)).transpose(0, 1).flatten(1) for part in carried], -1
-            )
+            by_head = [part.unflatten(-1, (H, -1)).transpose(0, 1).flatten(1) for part in carried]
+            packed = torch.cat(by_head, -1)
             R = self.R.permute(1, 3, 0, 2).flatten(2)
             states, packed = scan(functools.partial(_step, R), gates, packed)
             hidden, _, _, _ = states.unflatten(-1, (4, len(x), -1)).unbind(2)  # (H, L, B, size)
@@ -81,9 +80,8 @@ class SLSTMCell(RecurrentCell):
     def _gates(self, near: Vectors, x: Vectors) -> Float[Tensor, "H L _"]:
         """Return what every gate gets from the input."""
         H = self.R.shape[1]
-        inputs = torch.stack(
-            [part.unflatten(-1, (H, -1)) for part in (near, near, x, x)]
-        )  # (4, B, L, H, size)
+        near, x = (part.unflatten(-1, (H, -1)) for part in (near, x))
+        inputs = torch.stack([near, near, x, x])  # (4, B, L, H, size)
         raw = torch.einsum("gblhe,ghde->hlbgd", inputs, self.W)
         return (raw + self.bias.transpose(0, 1)[:, None, None]).flatten(2)
 

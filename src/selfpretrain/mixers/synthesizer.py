@@ -10,7 +10,8 @@ differs from it: the only mixtures are those with dot products, with equal weigh
 first rows and columns of the learned weights.
 """
 
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -55,41 +56,34 @@ class SynthesizerLayer(nn.Module):
         self.size = head_size(context, H)
         self.longest = context.length
         self.causal = context.causal
-        self.made: Dense | Random | Factorised
-        match settings.kind:
-            case "dense":
-                self.made = Dense(context, H)
-            case "random":
-                self.made = Random(context, H)
-            case "factorised":
-                self.made = Factorised(context, H, settings.rank)
+        kinds: dict[str, Any] = {
+            "dense": Dense,
+            "random": Random,
+            "factorised": partial(Factorised, rank=settings.rank),
+        }
+        self.made: Dense | Random | Factorised = kinds[settings.kind](context, H)
         self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
         self.v = nn.Linear(D, D)
         self.out = nn.Linear(D, D)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Mix the real positions of every sequence.
-
-        Raises:
-            SpecError: if the sequence is longer than the weights.
-        """
+        """Mix the real positions of every sequence."""
         check_length(x.shape[1], self.longest)
         logits = self.made(x)
         if self.q is not None and self.k is not None:
             q = split_heads(self.q(x), self.heads)
             k = split_heads(self.k(x), self.heads)
             logits = logits + q @ k.transpose(-1, -2) * self.size**-0.5
-        weights = self._mask_logits(logits, padding_mask).softmax(-1)
-        v = split_heads(self.v(x), self.heads)
-        return self.out(merge_heads(weights.to(v.dtype) @ v))
-
-    def _mask_logits(self, logits: Logits, padding_mask: PaddingMask) -> Logits:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         visible = key_mask(padding_mask)
         if self.causal:
             earlier = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
             visible = earlier if visible is None else visible & earlier
-        return logits if visible is None else logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
+        if visible is not None:
+            logits = logits.masked_fill(~visible, torch.finfo(logits.dtype).min)
+        weights = logits.softmax(-1)
+        v = split_heads(self.v(x), self.heads)
+        return self.out(merge_heads(weights.to(v.dtype) @ v))
 
 
 class Dense(nn.Module):

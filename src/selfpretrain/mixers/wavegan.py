@@ -21,12 +21,9 @@ from ..config import Count, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length, refuse_causal
 
-KERNEL_SIZE = 25
-"""Positions that a convolution reaches over."""
-STRIDE = 4
-"""Stride of the convolution that ends a stage."""
-SLOPE = 0.2
-"""Negative slope of the leaky ReLU."""
+KERNEL_SIZE = 25  # positions that a convolution reaches over
+STRIDE = 4  # stride of the convolution that ends a stage
+SLOPE = 0.2  # negative slope of the leaky ReLU
 
 
 @spec
@@ -62,11 +59,7 @@ class WaveGANLayer(nn.Module):
         self.out = nn.Linear(widths[-1] * (self.longest // step), context.width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Return the output of every sequence, repeated at all positions.
-
-        Raises:
-            SpecError: if a sequence is longer than the last layer was built for.
-        """
+        """Return the output of every sequence, repeated at all positions."""
         check_length(x.shape[1], self.longest)
         u = x if padding_mask is None else x * padding_mask[..., None]
         u = F.pad(u.mT, (0, self.longest - x.shape[1]))

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
-from .integrity import CLOSE, Predictions
 from .paper_numbers import PAPERS, PaperNumber
 from .results import CellResult, ExperimentResults, Metric, TaskResults
 from .sequential import SequentialDesign
+from .stage_results import CLOSE, Predictions
 from .statistics import (
     CONFIDENCE,
     NO_SPREAD,
@@ -27,14 +27,11 @@ from .statistics import (
     t_test,
 )
 
-RowColumn = tuple[str, str]
-"""(row, column): a model and an arm."""
+RowColumn = tuple[str, str]  # (row, column): a model and an arm
 Order = Literal["changes", "stays", "not resolved"]
 """Whether the order of two rows, or of all, changes from the control to the treatment."""
-SEPARATOR = " · "
-"""Separates the group of a row from its place along x, as in ``attention · 20 %``."""
-LATE = 0.9
-"""A best step beyond this fraction of all steps suggests that the training budget was too small."""
+SEPARATOR = " · "  # separates the group of a row from its place along x, as in ``attention · 20 %``
+LATE = 0.9  # a best step beyond this fraction of all steps suggests that the training budget was too small
 
 
 class Standing(enum.Enum):
@@ -56,8 +53,7 @@ JUDGED = (
     Standing.BETTER, Standing.AHEAD, Standing.EQUAL, Standing.UNCLEAR, Standing.BEHIND, Standing.WORSE,
 )  # fmt: skip
 """Standings of an interval, from the best to the worst."""
-DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})
-"""Standings that are a verdict."""
+DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})  # standings that are a verdict
 FINAL = DECIDED | {Standing.UNDEFINED}
 """Standings after which a sequential design adds no further seeds: no other seed may replace a lost one."""
 
@@ -77,7 +73,7 @@ class Difference:
 
     @cached_property
     def p(self) -> float | None:
-        """P value of the sign-flip test, None below six seeds; or the repeated p of a sequential design."""
+        """Return the p of the sign-flip test, None below six seeds; or the repeated p of a design."""
         if self.design is None:
             return sign_flip(self.values)
         p = t_test(self.values)
@@ -93,12 +89,12 @@ class RowPair:
 
     @property
     def rows(self) -> tuple[str, str]:
-        """The two rows; differences are the first minus the second."""
+        """Return the two rows; differences are the first minus the second."""
         return self.control.a[0], self.control.b[0]
 
     @property
     def order(self) -> Order:
-        """Whether the order changes; resolved only if both intervals exclude the tie band."""
+        """Return whether the order changes; resolved only if both intervals exclude the tie band."""
         sides = {self.control.standing, self.treatment.standing}
         if not sides <= {Standing.BETTER, Standing.WORSE}:
             return "not resolved"
@@ -116,22 +112,22 @@ class TaskAnalysis:
 
     @property
     def label(self) -> str:
-        """Name of the task."""
+        """Return the name of the task."""
         return self.task.label
 
     @property
     def metric(self) -> Metric:
-        """Metric of the task and how to print its scores."""
+        """Return the metric of the task and how to print its scores."""
         return self.task.metric
 
     @property
     def headline(self) -> tuple[Difference, ...]:
-        """The gains of the first contrast, one per row."""
+        """Return the gains of the first contrast, one per row."""
         return self.gains[: len(self.task.rows)]
 
     @property
     def order(self) -> Order:
-        """Whether the ranking changes: "changes" if any pair does, "stays" if all pairs are resolved."""
+        """Return whether the ranking changes: if any pair does; "stays" if all pairs are resolved."""
         orders = {pair.order for pair in self.pairs}
         if "changes" in orders:
             return "changes"
@@ -139,7 +135,7 @@ class TaskAnalysis:
 
     @cached_property
     def best(self) -> frozenset[RowColumn]:
-        """The best arm of each row; none with one arm, with one seed, or if two arms tie for it."""
+        """Return the best arm of each row; none with one arm, with one seed, or if two arms tie for it."""
         best = set()
         for row in self.task.rows:
             measured = {place: found for place, found in self.means.items() if place[0] == row}
@@ -151,14 +147,14 @@ class TaskAnalysis:
 
     @property
     def best_baseline(self) -> tuple[str, float]:
-        """The best simple baseline, chance included, and its score; ("", -inf) if there is none."""
+        """Return the best simple baseline, chance included, and its score; ("", -inf) if there is none."""
         level = self.task.card.chance
         chance = {} if level is None else {"chance": level}
         return max((chance | self.task.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
 
     @property
     def late(self) -> dict[str, tuple[int, int]]:
-        """Columns in which most runs were best in the last tenth of training: (number of these, of all)."""
+        """Return the columns whose runs mostly were best in the last tenth: (number of these, of all)."""
         found = {}
         for column in self.task.columns:
             ends = [cell.scored for cell in self.task.finished if cell.column == column]
@@ -188,38 +184,38 @@ class Analysis:
 
     @property
     def averaged(self) -> bool:
-        """Whether scores may be averaged over tasks: there are several, with the same metric."""
+        """Return whether scores may be averaged over tasks: there are several, with the same metric."""
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
 
     @cached_property
     def overall(self) -> tuple[Difference, ...]:
-        """Gains averaged over tasks, seed by seed, if every task has them; empty unless ``averaged``."""
+        """Return the gains averaged over tasks, seed by seed, if all have them; empty unless ``averaged``."""
         if not self.averaged:
             return ()
         by_places = [{(gain.a, gain.b): gain for gain in task.gains if gain.estimate} for task in self.tasks]
         shared = [places for places in by_places[0] if all(places in found for found in by_places)]
         tie = self.tasks[0].metric.tie
-        made = [_mean_difference([found[places] for found in by_places], tie) for places in shared]
-        return tuple(found for found in made if found is not None)
+        made = (_mean_difference([found[places] for found in by_places], tie) for places in shared)
+        return tuple(filter(None, made))
 
     @property
     def rows_compete(self) -> bool:
-        """Whether the rows are different models, not one model at several settings, ``GROUP · PLACE``."""
+        """Return whether rows are different models, not one at several settings, ``GROUP · PLACE``."""
         return not any(SEPARATOR in row for task in self.tasks for row in task.task.rows)
 
     @property
     def seeds(self) -> int:
-        """Largest number of seeds behind any mean."""
+        """Return the largest number of seeds behind any mean."""
         return max((found.n for task in self.tasks for found in task.means.values()), default=0)
 
     @property
     def reported(self) -> list[PaperNumber]:
-        """The paper's numbers that are shown next to ours, without duplicates."""
+        """Return the paper's numbers that are shown next to ours, without duplicates."""
         return list(dict.fromkeys(cell.reported for cell in self.results.cells if cell.reported))
 
     @property
     def paper_tables(self) -> list[str]:
-        """The paper tables that these numbers come from."""
+        """Return the paper tables that these numbers come from."""
         return list(dict.fromkeys(f"{PAPERS.get(p.paper, p.paper)}, {p.table}" for p in self.reported))
 
 
@@ -233,11 +229,7 @@ def analyse(results: ExperimentResults) -> Analysis:
 
 
 def analyse_task(task: TaskResults) -> TaskAnalysis:
-    """Compute the means, paired gains and ranking of a task.
-
-    Raises:
-        StoreError: if two runs were tested on different examples.
-    """
+    """Compute the means, paired gains and ranking of a task."""
     means = {
         (row, column): estimate([score_of(cell) for cell in cells.values()], confidence=task.confidence)
         for row in task.rows
@@ -258,11 +250,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
-    """Return scores at ``a`` minus scores at ``b``, over the seeds that both have.
-
-    Raises:
-        StoreError: if the two were tested on different examples.
-    """
+    """Return scores at ``a`` minus scores at ``b``, over the seeds that both have."""
     ours_by_seed = task.at(*a)
     theirs_by_seed = task.at(*b)
     seeds = tuple(seed for seed in ours_by_seed if seed in theirs_by_seed)
@@ -274,22 +262,15 @@ def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:
     values = tuple(score_of(x) - score_of(y) for x, y in zip(ours, theirs, strict=True))
     mean = estimate(values, over_examples(task, ours, theirs), task.confidence)
     standing = judge(mean, task.metric.tie, task.design)
-    void = _void(task, ours, theirs, mean) if standing is Standing.EQUAL else ""
+    void = ""
+    if standing is Standing.EQUAL:  # the next seed may differ if there is no spread, or nothing is learnt
+        guess = guess_score(task, ours[0])
+        highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
+        if mean.over_seeds is not None and mean.over_seeds < NO_SPREAD:
+            void = "every seed gives the same difference"
+        elif guess is not None and highest <= guess + task.metric.tie:
+            void = "neither arm is above chance"
     return Difference(a, b, seeds, values, mean, Standing.UNCLEAR if void else standing, task.design, void)
-
-
-def _void(task: TaskResults, ours: Sequence[CellResult], theirs: Sequence[CellResult], mean: Estimate) -> str:
-    """Return why a difference inside the tie band shows nothing; "" if it shows that two arms are equal.
-
-    Without any spread between seeds, or while neither arm has learnt anything, the next seed may differ.
-    """
-    if mean.over_seeds is not None and mean.over_seeds < NO_SPREAD:
-        return "every seed gives the same difference"
-    guess = guess_score(task, ours[0])
-    highest = max(float(np.mean([score_of(cell) for cell in cells])) for cells in (ours, theirs))
-    if guess is not None and highest <= guess + task.metric.tie:
-        return "neither arm is above chance"
-    return ""
 
 
 def guess_score(task: TaskResults, tested: CellResult) -> float | None:
@@ -411,10 +392,11 @@ def over_examples(
     clusters = next((answers.cluster for answers in a + b if answers.cluster is not None), None)
     # All runs share the test examples (checked above): average each example over seeds, then subtract arms.
     if kind != "reals":
-        parts = _mean_of([_correct(p) for p in a]) - _mean_of([_correct(p) for p in b])
+        parts = np.mean([_correct(p) for p in a], axis=0) - np.mean([_correct(p) for p in b], axis=0)
     else:
         target = a[0].target.astype(np.float64)
-        parts = r2_parts(target, *(_mean_of([(p.prediction - target) ** 2 for p in side]) for side in (a, b)))
+        squared = (np.mean([(p.prediction - target) ** 2 for p in side], axis=0) for side in (a, b))
+        parts = r2_parts(target, *squared)
     return example_half_width(parts, clusters, task.confidence)
 
 
@@ -442,7 +424,3 @@ def _correct(kept: Predictions) -> NDArray[np.float64]:
         return (kept.prediction == kept.target).astype(np.float64)
     score = kept.score()
     return score + (kept.prediction - score * kept.asked) / max(float(kept.asked.mean()), 1e-12)
-
-
-def _mean_of(arrays: Sequence[NDArray[np.float64]]) -> NDArray[Any]:
-    return np.mean(np.stack(arrays), axis=0)

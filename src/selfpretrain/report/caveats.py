@@ -10,10 +10,8 @@ from . import format
 from .analysis import TaskAnalysis
 from .statistics import FEWEST
 
-SLACK = 0.01
-"""Largest relative difference of compute between matched arms that goes without saying."""
-MIN_GROUPS = 5
-"""Smallest number of groups in the test split from which scores generalise to other groups."""
+SLACK = 0.01  # largest relative difference of compute between matched arms that goes without saying
+MIN_GROUPS = 5  # smallest number of groups in the test split from which scores generalise to other groups
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from .results import Metric
 from .statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"
-NONE = "\N{EN DASH}"
-"""Placeholder for a missing number."""
+NONE = "\N{EN DASH}"  # placeholder for a missing number
 CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )

@@ -42,7 +42,7 @@ class Picture:
 
     @cached_property
     def svg(self) -> str:
-        """The figure as SVG, without characters that XML forbids."""
+        """Return the figure as SVG, without characters that XML forbids."""
         return printable(self.draw())
 
 
@@ -61,7 +61,7 @@ class Section:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing below the heading."""
+        """Return whether there is nothing below the heading."""
         filled = any(table.rows for table in self.tables)
         return not (self.prose or self.points or self.facts or self.pictures or filled)
 
@@ -82,5 +82,5 @@ class Page:
 
     @property
     def printed(self) -> tuple[Section, ...]:
-        """The sections of Markdown and LaTeX."""
+        """Return the sections of Markdown and LaTeX."""
         return tuple(section for section in self.sections if section.shown != "html")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import diagnostics, format, over_tasks, pictures, summary, tables
+from . import diagnostics, format, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
@@ -28,8 +28,7 @@ PROVES_NOTHING = (
     "Run at the scale “smoke”, a few steps of tiny networks: everything works, and this proves nothing."
 )
 UNREAD = "Nobody has written down yet what these numbers mean."
-EXPECTED = "Expected"
-"""Key of an experiment's ``about``: the result that was expected."""
+EXPECTED = "Expected"  # key of an experiment's ``about``: the result that was expected
 POINTS = (
     "Points: means over seeds with their 95 % t-intervals, drawn as far as scores can go, and a dot per seed."
 )
@@ -48,9 +47,6 @@ SELECTION = "the step with the best validation score; the test split is read onc
 
 def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
     """Write report.md with its figures, report.html, report.tex, claim.tex and results.csv.
-
-    Args:
-        analysis: analysis of the folder, if it has been read already.
 
     Returns:
         Path of every file by kind.
@@ -96,11 +92,7 @@ def save_figures(analysis: Analysis, look: str, folder: Path) -> list[Path]:
 
 
 def show(folder: Path, analysis: Analysis | None = None) -> "RenderableType":
-    """Return the report of an experiment for a rich console.
-
-    Raises:
-        StoreError: if it cannot be read.
-    """
+    """Return the report of an experiment for a rich console."""
     return terminal.show(brief(analysis or analyse(read(folder))))
 
 
@@ -187,7 +179,7 @@ def _scores(analysis: Analysis) -> Section:
 
 def _gains(analysis: Analysis) -> Section:
     """Return what each arm gains over another, paired by seed, and how much of it further arms gain."""
-    made = (tables.gains(analysis), over_tasks.gains(analysis), diagnostics.gaps(analysis))
+    made = (tables.gains(analysis), diagnostics.gains_over_tasks(analysis), diagnostics.gaps(analysis))
     if _few(analysis):
         return Section("Gains", tables=made)
     return Section("Gains", pictures=pictures.gains(analysis), caption=GAINS, tables=made, shown="folded")
@@ -227,8 +219,8 @@ def _order(analysis: Analysis) -> Section:
     made = (
         diagnostics.ranks(diagnostics.rankings(analysis)),
         diagnostics.order(analysis),
-        over_tasks.order(analysis),
-        over_tasks.models(analysis),
+        diagnostics.order_over_tasks(analysis),
+        diagnostics.models_over_tasks(analysis),
     )
     drawn = pictures.ranks(analysis)
     return Section("Order of the models", pictures=drawn, caption=RANKS, tables=made, shown="folded")

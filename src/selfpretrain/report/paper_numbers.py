@@ -22,8 +22,7 @@ PAPERS = {
 }
 """Papers with a file, and their citations."""
 
-Where = tuple[str, str, str]
-"""(table, row, column) in a paper."""
+Where = tuple[str, str, str]  # (table, row, column) in a paper
 
 
 @dataclass(frozen=True)

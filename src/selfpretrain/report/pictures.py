@@ -8,8 +8,7 @@ from .diagnostics import rankings
 from .figures import charts
 from .layout import Picture
 
-MAX_ROWS = 4
-"""Largest number of rows whose learning curves are side by side in one picture."""
+MAX_ROWS = 4  # largest number of rows whose learning curves are side by side in one picture
 
 
 def scores(analysis: Analysis) -> tuple[Picture, ...]:
@@ -24,24 +23,22 @@ def scores(analysis: Analysis) -> tuple[Picture, ...]:
 def gains(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the paired gains per task."""
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    return _numbered(
-        "gain", [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
-    )
+    drawn = [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
+    return _numbered("gain", drawn)
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the average ranks per headline arm."""
     found = rankings(analysis).items()
-    return _numbered(
-        "ranks", [(f"Average ranks, {name}", partial(charts.rank_plot, made, name)) for name, made in found]
-    )
+    drawn = [(f"Average ranks, {name}", partial(charts.rank_plot, made, name)) for name, made in found]
+    return _numbered("ranks", drawn)
 
 
 def curves(analysis: Analysis) -> tuple[Picture, ...]:
     """Return the learning curves of every task, a few rows side by side in each picture."""
     drawn = []
     for task in analysis.results.tasks:
-        rows = charts.with_curves(task)
+        rows = list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
         for at in range(0, len(rows), MAX_ROWS):
             some = rows[at : at + MAX_ROWS]
             title = SEPARATOR.join([task.label, *some]) if len(some) == 1 else task.label

@@ -15,17 +15,14 @@ import numpy as np
 
 from ..errors import StoreError
 from ..system.files import Json, read_json
-from .integrity import OUR_OBJECTIVES, RUN_AGAIN, joined
 from .paper_numbers import PaperNumber
 from .sequential import SequentialDesign
-from .stage_results import StageResult, parsed, read_stage
+from .stage_results import OUR_OBJECTIVES, RUN_AGAIN, StageResult, joined, parsed, read_stage
 from .statistics import CONFIDENCE
 
-FORMAT = 3
-"""Format version of study.json."""
+FORMAT = 3  # format version of study.json
 FILE = "study.json"
-DIGITS = 15
-"""Largest number of decimals of a printed score."""
+DIGITS = 15  # largest number of decimals of a printed score
 
 
 @dataclass(frozen=True)
@@ -92,50 +89,50 @@ class CellResult:
 
     @property
     def finished(self) -> bool:
-        """Whether every stage has finished."""
+        """Return whether every stage has finished."""
         return bool(self.stages)
 
     @property
     def tested(self) -> bool:
-        """Whether every stage has finished, and the last one was scored on the test split."""
+        """Return whether every stage has finished, and the last one was scored on the test split."""
         return self.finished and "test" in self.scored.scores
 
     @property
     def scored(self) -> StageResult:
-        """The last stage, whose test score is the cell's."""
+        """Return the last stage, whose test score is the cell's."""
         return self.stages[-1]
 
     @cached_property
     def score(self) -> float | None:
-        """Score on the test split; None if missing or not finite."""
+        """Return the score on the test split; None if missing or not finite."""
         value = self.scored.scores.get("test", {}).get("score", math.nan) if self.stages else math.nan
         return value if math.isfinite(value) else None
 
     @property
     def undefined(self) -> bool:
-        """Whether it was tested without a finite score."""
+        """Return whether it was tested without a finite score."""
         return self.tested and self.score is None
 
     @property
     def state(self) -> str:
-        """State in words: "finished", "missing" or "no finite score"."""
+        """Return the state in words: "finished", "missing" or "no finite score"."""
         if self.undefined:
             return "no finite score"
         return "finished" if self.finished else "missing"
 
     @property
     def training_score(self) -> float | None:
-        """Score on training data; None if it was not kept."""
+        """Return the score on training data; None if it was not kept."""
         return self.scored.scores.get("train", {}).get("score")
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of all stages together."""
+        """Return the number of floating-point operations of all stages together."""
         return sum((stage.cost.flops for stage in self.stages), 0.0)
 
     @property
     def seconds(self) -> float:
-        """Seconds of all stages together."""
+        """Return the number of seconds of all stages together."""
         return sum((stage.cost.seconds for stage in self.stages), 0.0)
 
 
@@ -154,28 +151,28 @@ class TaskResults:
 
     @property
     def confidence(self) -> float:
-        """Nominal confidence of every interval: that of the sequential design, else 95 %."""
+        """Return the nominal confidence of every interval: that of the sequential design, else 95 %."""
         return self.design.confidence if self.design else CONFIDENCE
 
     @property
     def label(self) -> str:
-        """The paper's name of the task, followed in brackets by the name of our task if it is another."""
+        """Return the paper's name of the task, and in brackets that of ours if it is another."""
         ours = self.card.name
         return self.name if self.name.lower() == ours.lower() else f"{self.name} ({ours})"
 
     @property
     def rows(self) -> list[str]:
-        """Rows (models) in the order of the plan."""
+        """Return the rows (models) in the order of the plan."""
         return list(dict.fromkeys(cell.row for cell in self.cells))
 
     @property
     def columns(self) -> list[str]:
-        """Columns (arms) in the order of the plan."""
+        """Return the columns (arms) in the order of the plan."""
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @cached_property
     def folds(self) -> int:
-        """Number of cross-validation folds; 1 for a fixed test split."""
+        """Return the number of cross-validation folds; 1 for a fixed test split."""
         return 1 + max(cell.fold for cell in self.cells)
 
     def repetition(self, cell: CellResult) -> str:
@@ -184,17 +181,17 @@ class TaskResults:
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The (treatment, control) pair that the verdict compares."""
+        """Return the (treatment, control) pair that the verdict compares."""
         return self.contrasts[0]
 
     @property
     def finished(self) -> list[CellResult]:
-        """Cells whose stages have all finished."""
+        """Return the cells whose stages have all finished."""
         return [cell for cell in self.cells if cell.finished]
 
     @property
     def missing(self) -> int:
-        """Number of cells that have not finished."""
+        """Return the number of cells that have not finished."""
         return len(self.cells) - len(self.finished)
 
     def at(self, row: str, column: str) -> dict[int, CellResult]:
@@ -250,22 +247,22 @@ class ExperimentResults:
 
     @property
     def design(self) -> SequentialDesign | None:
-        """The sequential design, the same for all tasks; None if the number of seeds is fixed."""
+        """Return the sequential design, the same for all tasks; None if the number of seeds is fixed."""
         return self.tasks[0].design
 
     @property
     def cells(self) -> list[CellResult]:
-        """The cells of all tasks."""
+        """Return the cells of all tasks."""
         return [cell for task in self.tasks for cell in task.cells]
 
     @property
     def missing(self) -> int:
-        """Number of cells that have not finished."""
+        """Return the number of cells that have not finished."""
         return sum(task.missing for task in self.tasks)
 
     @property
     def state(self) -> str:
-        """Progress in words: "not run", "unfinished, 3 of 6 cells" or "measured"."""
+        """Return the progress in words: "not run", "unfinished, 3 of 6 cells" or "measured"."""
         cells = len(self.cells)
         if self.missing == cells:
             return "not run"
@@ -286,11 +283,7 @@ class ExperimentResults:
         return {"format": FORMAT} | kept
 
     def with_stages(self) -> "ExperimentResults":
-        """Return the experiment with the results of the stages that have finished.
-
-        Raises:
-            StoreError: if the result of a stage is damaged.
-        """
+        """Return the experiment with the results of the stages that have finished."""
         runs = self.folder.resolve().parent
         stage = cache(lambda name: read_stage(runs / name))  # cells share stages
 
@@ -362,7 +355,8 @@ def _wrong(found: ExperimentResults) -> str:
         if not (0 <= shown.digits <= DIGITS and math.isfinite(shown.factor) and math.isfinite(shown.tie)):
             return f"{task.name}: a score cannot be shown with {shown.digits} digits, times {shown.factor}"
         for cell in task.cells:
-            if not cell.folders or any(Path(w).is_absolute() or ".." in Path(w).parts for w in cell.folders):
+            paths = [Path(name) for name in cell.folders]
+            if not paths or any(path.is_absolute() or ".." in path.parts for path in paths):
                 where = f"{cell.row}, {cell.column}, seed {cell.seed}"
                 return f"the cell {where} has no stages in its folder of runs"
     uneven = any(len(series.x) != len(series.y) for m in found.measures for series in m.series)
@@ -390,32 +384,17 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:
-    row: Json = {
-        "task": task.card.name,
-        "row": cell.row,
-        "column": cell.column,
-        "seed": cell.seed,
-        **({"fold": cell.fold} if task.folds > 1 else {}),
-        "state": cell.state,
-        "score": cell.score,
-        "stage": cell.folders[-1],
-        "stages": " ".join(cell.folders),
-        **({"design": str(task.design)} if task.design else {}),
-    }
+    row: Json = {"task": task.card.name, "row": cell.row, "column": cell.column, "seed": cell.seed}
+    row |= {"fold": cell.fold} if task.folds > 1 else {}
+    row |= {"state": cell.state, "score": cell.score}
+    row |= {"stage": cell.folders[-1], "stages": " ".join(cell.folders)}
+    row |= {"design": str(task.design)} if task.design else {}
     if cell.reported:
         row |= {f"printed_{name}": value for name, value in asdict(cell.reported).items()}
     if not cell.finished:
         return row
     scored = cell.scored
-    row |= {
-        "parameters": scored.cost.parameters,
-        "flops": cell.flops,
-        "seconds": cell.seconds,
-        "steps": scored.steps,
-        "epochs": scored.epochs,
-        "best_step": scored.best_step,
-        "stopped": scored.stopped,
-    }
-    return row | {
-        f"{split}_{name}": value for split in scored.scores for name, value in scored.scores[split].items()
-    }
+    row |= {"parameters": scored.cost.parameters, "flops": cell.flops, "seconds": cell.seconds}
+    row |= {name: vars(scored)[name] for name in ("steps", "epochs", "best_step", "stopped")}
+    scores = ((split, *item) for split, known in scored.scores.items() for item in known.items())
+    return row | {f"{split}_{name}": value for split, name, value in scores}

@@ -23,10 +23,8 @@ from .statistics import CONFIDENCE, NO_SPREAD, t_point
 
 TABLE = Path(__file__).with_name("sequential_levels.tsv")
 """Nominal levels by first and last interim analysis, a column per probability of any error."""
-ERROR = 0.05
-"""Probability that any of the repeated intervals misses the truth."""
-PATHS = 2000
-"""Number of simulated comparisons behind a forecast."""
+ERROR = 0.05  # probability that any of the repeated intervals misses the truth
+PATHS = 2000  # number of simulated comparisons behind a forecast
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,12 @@ class SequentialDesign:
 
     @property
     def known(self) -> bool:
-        """Whether the levels of this design are known; a single analysis needs no table."""
+        """Return whether the levels of this design are known; a single analysis needs no table."""
         return 2 <= self.first == self.last or (self.first, self.last) in _levels()
 
     @property
     def confidence(self) -> float:
-        """Nominal confidence of every interval; those of all interim analyses together cover with 95 %."""
+        """Return the nominal confidence of each interval; those of all analyses together cover with 95 %."""
         if self.first == self.last:
             return CONFIDENCE
         levels = _levels()[self.first, self.last]
@@ -70,8 +68,7 @@ class SequentialDesign:
         return float(np.exp(found))
 
 
-AUTO = SequentialDesign(4, 12)
-"""The design of ``--seeds auto``."""
+AUTO = SequentialDesign(4, 12)  # the design of ``--seeds auto``
 
 
 def parse_seeds(seeds: int | str) -> tuple[int, SequentialDesign | None]:
@@ -107,13 +104,11 @@ class Simulated:
     better: NDArray[np.bool_]  # (paths,) whether the verdict was better; likewise the others
     worse: NDArray[np.bool_]
     equal: NDArray[np.bool_]
-    covered: NDArray[
-        np.bool_
-    ]  # (paths,) whether the intervals of all analyses, also later ones, held the gain
+    covered: NDArray[np.bool_]  # (paths,) whether the intervals of all analyses held the gain
 
     @property
     def decided(self) -> NDArray[np.bool_]:
-        """Whether each was decided."""
+        """Return whether each was decided."""
         return self.better | self.worse | self.equal
 
 

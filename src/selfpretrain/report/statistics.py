@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-NO_SPREAD = 1e-9
-"""Smaller spreads of scores between seeds are none: all values are equal up to rounding."""
+NO_SPREAD = 1e-9  # smaller spreads of scores between seeds are none: all values are equal up to rounding
 FEWEST = 6
 """Smallest number of seeds with which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
-BINS = 15
-"""Number of confidence bins of the expected calibration error."""
+BINS = 15  # number of confidence bins of the expected calibration error
 MIN_ROWS = 3
 MIN_BLOCKS = 2
 """Minimum for ranking: two rows are compared directly, and ranks in one block have no variance."""
@@ -42,7 +40,7 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """Half-width of the combined interval; None for one seed.
+        """Return the half-width of the combined interval; None for one seed.
 
         sqrt(over_seeds**2 + over_examples**2), each term its standard error times its own t quantile
 
@@ -57,12 +55,12 @@ class Estimate:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The combined interval; None for one seed."""
+        """Return the combined interval; None for one seed."""
         return None if self.half is None else (self.mean - self.half, self.mean + self.half)
 
     @property
     def seed_bounds(self) -> tuple[float, float] | None:
-        """The t-interval over seeds alone; None for one seed."""
+        """Return the t-interval over seeds alone; None for one seed."""
         half = self.over_seeds
         return None if half is None else (self.mean - half, self.mean + half)
 
@@ -255,12 +253,12 @@ class Ranks:
 
     @property
     def sorted(self) -> list[tuple[str, float]]:
-        """(row, average rank) pairs, the best first."""
+        """Return (row, average rank) pairs, the best first."""
         return sorted(zip(self.rows, self.average, strict=True), key=lambda item: item[1])
 
     @property
     def groups(self) -> list[tuple[int, int]]:
-        """Maximal groups of rows that do not differ significantly: first and last index in ``sorted``."""
+        """Return maximal groups of rows that do not differ: first and last index in ``sorted``."""
         ranks = [rank for _, rank in self.sorted]
         reach = [
             max(j for j in range(i, len(ranks)) if ranks[j] - ranks[i] <= self.critical)

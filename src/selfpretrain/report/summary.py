@@ -41,22 +41,16 @@ WORDS = {
         "behind for {rows}, perhaps by less than the tie of {tie}",
     ),
     Standing.WORSE: ("hurt", "worse for {rows}"),
-    Standing.ONE_SEED: (
-        "",
-        "measured only once for {rows}, and one seed cannot tell chance from effect",
-    ),
+    Standing.ONE_SEED: ("", "measured only once for {rows}, and one seed cannot tell chance from effect"),
     Standing.EARLY: ("", "not to be judged before the first interim analysis for {rows}"),
     Standing.UNDEFINED: ("", "not to be judged for {rows}, as a seed has no finite test score"),
     Standing.NOTHING: ("", "not measured yet for {rows}"),
 }
 """Words for every standing: in the headline ("" if it decides nothing), and in the verdict."""
 
-PERFECT = 1.0
-"""Maximum of accuracy and R2."""
-FEW = 3
-"""Up to this number, the rows behind a count are named."""
-OVERFIT = 0.1
-"""Gap of training to test score, as a fraction, above which more labels are advised."""
+PERFECT = 1.0  # maximum of accuracy and R2
+FEW = 3  # up to this number, the rows behind a count are named
+OVERFIT = 0.1  # gap of training to test score, as a fraction, above which more labels are advised
 
 
 def headline(analysis: Analysis) -> str:
@@ -157,9 +151,8 @@ def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
     ]
     if diverged:
         return f"training diverged in {format.listing(diverged)}"
-    answers = [
-        [task.at(*place)[seed].scored.predictions for place in (found.a, found.b)] for seed in found.seeds
-    ]
+    arms = task.at(*found.a), task.at(*found.b)
+    answers = [[cells[seed].scored.predictions for cells in arms] for seed in found.seeds]
     if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
         return "both arms answer the same on every test example"
     worst = min(analysis.means[place].mean for place in (found.a, found.b))

@@ -36,18 +36,16 @@ def _scores_of_task(task: TaskAnalysis) -> ReportTable:
             _parameters(task, gain.a[0]),
             *(_score(task, (gain.a[0], column)) for column in columns),
             _gain(task.metric, gain),
-            *(_probability(gain.p) for _ in tests),
+            *(Entry(format.probability(gain.p), key=gain.p) for _ in tests),
         )
         for gain in task.headline
     )
-    return ReportTable(
-        "scores",
-        f"Test {format.unit(task.metric)}",
-        ("model", "parameters", *columns, f" {format.MINUS} ".join(task.task.headline), *tests),
-        rows,
+    headings = ("model", "parameters", *columns, f" {format.MINUS} ".join(task.task.headline), *tests)
+    caption = (
         f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
-        f"each row by itself. {BEST}{repeated(task.task.design)}",
+        f"each row by itself. {BEST}{repeated(task.task.design)}"
     )
+    return ReportTable("scores", f"Test {format.unit(task.metric)}", headings, rows, caption)
 
 
 def _scores_of_tasks(analysis: Analysis) -> ReportTable:
@@ -104,11 +102,9 @@ def repeated(design: SequentialDesign | None) -> str:
 def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
     """Build a table per task for a terminal of 80 columns: score, gain and interval."""
     made = [_brief(task) for task in analysis.tasks]
-    captions = dict.fromkeys(table.caption for table in made)
-    return tuple(
-        replace(table, caption=table.caption if table is made[-1] or len(captions) > 1 else "")
-        for table in made
-    )
+    if len({table.caption for table in made}) > 1:
+        return tuple(made)
+    return (*(replace(table, caption="") for table in made[:-1]), made[-1])
 
 
 def _brief(task: TaskAnalysis) -> ReportTable:
@@ -136,7 +132,11 @@ def _brief(task: TaskAnalysis) -> ReportTable:
 def gains(analysis: Analysis) -> ReportTable:
     """Build the table of all contrasts: verdict, intervals, p values with and without Holm's correction."""
     known = [(task, gain) for task in analysis.tasks for gain in task.gains if gain.estimate is not None]
-    corrected = _holm([gain for _, gain in known])
+    corrected: list[float | None] = [None] * len(known)  # within each comparison
+    for contrast in dict.fromkeys((gain.a[1], gain.b[1]) for _, gain in known):
+        family = [at for at, (_, gain) in enumerate(known) if (gain.a[1], gain.b[1]) == contrast]
+        for at, p in zip(family, holm([known[at][1].p for at in family]), strict=True):
+            corrected[at] = p
     tests = _p_heading([gain for _, gain in known])
     if sum(p is not None for p in corrected) > 1:
         tests = (*tests, "Holm p")
@@ -154,10 +154,10 @@ def gains(analysis: Analysis) -> ReportTable:
             Entry(format.interval(metric, found.seed_bounds)),
             Entry(format.interval(metric, found.bounds)),
         )
-        rows.append((*map(Entry, words), *numbers, *map(_probability, (gain.p, p)[: len(tests)])))
-    counts = dict.fromkeys(
-        "points" if task.metric.unit == "%" else format.unit(task.metric) for task in analysis.tasks
-    )
+        ps = (Entry(format.probability(of), key=of) for of in (gain.p, p)[: len(tests)])
+        rows.append((*map(Entry, words), *numbers, *ps))
+    metrics = [task.metric for task in analysis.tasks]
+    counts = dict.fromkeys("points" if it.unit == "%" else format.unit(it) for it in metrics)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
     caption = (
         "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
@@ -169,11 +169,9 @@ def gains(analysis: Analysis) -> ReportTable:
     if analysis.overall:
         caption += " Average: over tasks, seed by seed, not corrected."
     title = f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed"
-    headings = ("task", "model", "comparison", "verdict", "seeds", "difference")
     intervals = ("seeds only", "seeds and examples")
-    return by_task(
-        analysis, ReportTable("gains", title, (*headings, *intervals, *tests), tuple(rows), caption, words=4)
-    )
+    headings = ("task", "model", "comparison", "verdict", "seeds", "difference", *intervals, *tests)
+    return by_task(analysis, ReportTable("gains", title, headings, tuple(rows), caption, words=4))
 
 
 def costs(analysis: Analysis) -> ReportTable:
@@ -279,19 +277,6 @@ def _p_heading(gains: Sequence[Difference]) -> tuple[str, ...]:
     if all(gain.p is None for gain in gains):
         return ()
     return ("repeated p" if any(gain.design for gain in gains) else "sign-flip p",)
-
-
-def _holm(gains: list[Difference]) -> list[float | None]:
-    """Return the p values of gains, Holm-corrected within each comparison."""
-    corrected: dict[int, float | None] = {}
-    for contrast in dict.fromkeys((gain.a[1], gain.b[1]) for gain in gains):
-        family = [at for at, gain in enumerate(gains) if (gain.a[1], gain.b[1]) == contrast]
-        corrected |= zip(family, holm([gains[at].p for at in family]), strict=True)
-    return [corrected[at] for at in range(len(gains))]
-
-
-def _probability(p: float | None) -> Entry:
-    return Entry(format.probability(p), key=p)
 
 
 def _parameters(task: TaskAnalysis, row: str) -> Entry:

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from ..errors import StoreError, Taken
-from ..report.integrity import Predictions, contradiction
-from ..report.stage_results import StageResult, parsed
+from ..report.stage_results import Predictions, StageResult, contradiction, parsed
 from ..system.files import (
     Json,
     damaged_message,

@@ -8,9 +8,9 @@ from typing import Literal
 
 from ..errors import SpecError, nearest
 from ..registry import file_name_of, name_of
-from ..report.integrity import read_log
 from ..report.paper_numbers import PaperNumber
 from ..report.sequential import SequentialDesign
+from ..report.stage_results import read_log
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network

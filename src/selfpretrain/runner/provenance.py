@@ -14,10 +14,9 @@ from ..config import from_dict
 from ..data.spec import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName, join_names, nearest
 from ..registry import SHELVES, module_of, name_of
-from ..report.integrity import read_log
 from ..report.paper_numbers import PaperNumber
 from ..report.results import ExperimentResults, read_plan
-from ..report.stage_results import StageResult, parsed
+from ..report.stage_results import StageResult, parsed, read_log
 from ..system.files import Json, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data

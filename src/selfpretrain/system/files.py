@@ -20,14 +20,10 @@ from .. import __version__
 from ..errors import ForeignRun, SelfPretrainError, StoreError, Taken
 from .events import report_progress
 
-FORMAT = 1
-"""Version of the layout of run folders."""
-SEAL = "content_sha256"
-"""Field of a JSON file with the digest of all other fields."""
-MAX_JSON = 1 << 28
-"""Maximum size in bytes of a JSON file; larger ones are not read."""
-POLL = 0.1
-"""Seconds between attempts to acquire a lock."""
+FORMAT = 1  # version of the layout of run folders
+SEAL = "content_sha256"  # field of a JSON file with the digest of all other fields
+MAX_JSON = 1 << 28  # maximum size in bytes of a JSON file; larger ones are not read
+POLL = 0.1  # seconds between attempts to acquire a lock
 LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}(\.tmp)?")
 """Names of the temporary files that a killed process leaves."""
 
@@ -35,20 +31,12 @@ Json = dict[str, Any]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically.
-
-    Raises:
-        StoreError: if it cannot be written; the previous file is kept.
-    """
+    """Write a text file atomically."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Json) -> None:
-    """Write a JSON file atomically, with the digest of its content.
-
-    Raises:
-        StoreError: if it cannot be written; the previous file is kept.
-    """
+    """Write a JSON file atomically, with the digest of its content."""
     write_bytes(path, json_bytes(content))
 
 
@@ -201,11 +189,9 @@ def explain_errors(
     """
     try:
         yield
-    except FileNotFoundError as error:
-        if action == "read":
-            raise error_type(f"{path} is not there") from error
-        raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and action == "read":
+            raise error_type(f"{path} is not there") from error
         raise error_type(_error_message(path, error, action, alternative, reassurance)) from error
     except MemoryError as error:
         raise error_type(f"cannot {action} {path}: there is not enough memory") from error
@@ -235,19 +221,12 @@ def _error_message(path: Path, error: OSError, action: str, alternative: str, re
     known[errno.EPERM] = known[errno.EACCES]
     advice = known.get(code, error.strerror or " ".join(str(error).split()))
     if code == errno.ENOSPC:
-        advice = f"{_full_disk_message(path)}; {advice}"
-    return f"cannot {action} {path}: {advice}" + (
-        f"; {reassurance}" if reassurance and action == "write" else ""
-    )
-
-
-def _full_disk_message(path: Path) -> str:
-    """Return what a full disk has run out of: bytes or inodes."""
-    folder = next(parent for parent in [path, *path.absolute().parents] if parent.exists())
-    disk = os.statvfs(folder)
-    if disk.f_files and not disk.f_favail:
-        return "the disk has room, but for no more files (no inodes)"
-    return "the disk is full"
+        disk = os.statvfs(next(parent for parent in [path, *path.absolute().parents] if parent.exists()))
+        no_inodes = disk.f_files and not disk.f_favail
+        full = "the disk has room, but for no more files (no inodes)" if no_inodes else "the disk is full"
+        advice = f"{full}; {advice}"
+    said = f"; {reassurance}" if reassurance and action == "write" else ""
+    return f"cannot {action} {path}: {advice}{said}"
 
 
 @contextlib.contextmanager
@@ -268,8 +247,20 @@ def hold_lock(
         Taken: if asked to stop before the lock was free.
     """
     note = path.with_name(f"{path.name}.holder")
+    lock = FileLock(path)
+    announced = False
     with explain(path):
-        lock = _acquire(path, stop)
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0)
+            except Timeout as error:
+                holder = f"{lock_holder(path)}, which holds {path}"
+                if stop():
+                    raise Taken(f"stopped while waiting for {holder}") from error
+                if not announced:
+                    report_progress(f"waiting for {holder}", 0)
+                    announced = True
+                time.sleep(POLL)
     try:
         since = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
         with contextlib.suppress(OSError):  # the note is only for messages
@@ -279,22 +270,6 @@ def hold_lock(
         with contextlib.suppress(OSError):
             note.unlink(missing_ok=True)
         lock.release()
-
-
-def _acquire(path: Path, stop: Callable[[], bool]) -> FileLock:
-    lock = FileLock(path)
-    announced = False
-    while True:
-        try:
-            lock.acquire(timeout=0)
-            return lock
-        except Timeout as error:
-            if stop():
-                raise Taken(f"stopped while waiting for {lock_holder(path)}, which holds {path}") from error
-            if not announced:
-                report_progress(f"waiting for {lock_holder(path)}, which holds {path}", 0)
-                announced = True
-            time.sleep(POLL)
 
 
 def is_locked(path: Path) -> bool:

@@ -17,12 +17,9 @@ from ..errors import StoreError
 from .files import FORMAT, Json, explain_errors
 from .startup import keep_memory
 
-MEMORY_SHARE = 0.9
-"""Maximum share of the free memory that may be allocated."""
-MATRIX_SIZE = 512
-"""Rows and columns of the matrices whose product measures the speed."""
-PRODUCTS = 50
-"""Products that are timed."""
+MEMORY_SHARE = 0.9  # maximum share of the free memory that may be allocated
+MATRIX_SIZE = 512  # rows and columns of the matrices whose product measures the speed
+PRODUCTS = 50  # products that are timed
 STAGES_PER_GPU = "SELFPRETRAIN_STAGES_PER_GPU"
 """Environment variable with the number of processes that train on one GPU at once."""
 
@@ -81,15 +78,15 @@ def _processor() -> str:
 def _git() -> Json | None:
     folder = Path(__file__).parent
     try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True
-        )
-        status = subprocess.run(
-            ["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True
+        commit, status = (
+            subprocess.run(
+                ["git", *words], cwd=folder, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    return {"commit": commit.stdout.strip(), "dirty": bool(status.stdout.strip())}
+    return {"commit": commit, "dirty": bool(status)}
 
 
 def peak_memory() -> int:
@@ -136,36 +133,23 @@ def collect_env(runs: Path) -> Iterator[tuple[str, str]]:
     yield "torch", torch.__version__
     for package in ("numpy", "scipy", "scikit-learn", "numba", "matplotlib"):
         yield package, importlib.metadata.version(package)
-    yield "devices", ", ".join(["cpu", *_accelerators()])
+    gpus = [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    yield "devices", ", ".join(["cpu", *gpus])
     yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
-    yield (
-        "threads",
-        f"{torch.get_num_threads()} per process (OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')})",
-    )
-    fate = (
-        "kept for reuse (SELFPRETRAIN_MALLOC=0 turns this off)"
-        if keep_memory()
-        else "given back to the system"
-    )
+    setting = f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')}"
+    yield "threads", f"{torch.get_num_threads()} per process ({setting})"
+    reused = "kept for reuse (SELFPRETRAIN_MALLOC=0 turns this off)"
+    fate = reused if keep_memory() else "given back to the system"
     yield "memory", f"large blocks that are freed are {fate}"
-    yield (
-        "speed",
-        f"{_measure_speed():.0f} GFLOP/s in one process (matrix product of {MATRIX_SIZE} x {MATRIX_SIZE})",
-    )
-    yield "runs", _describe_folder(runs)
-
-
-def _accelerators() -> list[str]:
-    return [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
-
-
-def _measure_speed() -> float:
     a = torch.randn(MATRIX_SIZE, MATRIX_SIZE)
     a @ a
     start = time.perf_counter()
     for _ in range(PRODUCTS):
         a @ a
-    return 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
+    speed = 2e-9 * MATRIX_SIZE**3 * PRODUCTS / (time.perf_counter() - start)
+    what = f"matrix product of {MATRIX_SIZE} x {MATRIX_SIZE}"
+    yield "speed", f"{speed:.0f} GFLOP/s in one process ({what})"
+    yield "runs", _describe_folder(runs)
 
 
 def _describe_folder(runs: Path) -> str:

@@ -1,10 +1,11 @@
-"""Numba compilation with a cache on disk."""
+"""Numba compilation with a cache on disk, and SplitMix64, which scatters the bits of a number."""
 
 import inspect
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,3 +23,13 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         # Neither the module's folder nor the home folder is writable: compile in every process.
         compiled = numba.njit(nogil=True)(plain)
     return cast(Callable[P, R], compiled)
+
+
+def scramble(x: Any) -> Any:
+    """Return SplitMix64's output function (Steele, Lea, Flood 2014) of uint64 of any shape, a bijection."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+scramble_one = jit(scramble)  # ``scramble`` for one number, in compiled code

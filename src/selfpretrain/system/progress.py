@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich import progress as rich
 from rich.console import Console, Group
@@ -13,10 +13,8 @@ from rich.table import Table
 
 from .events import Event, format_duration, listen
 
-REFRESH = 4
-"""Maximum redraws per second."""
-EVERY = 10.0
-"""Seconds between two lines outside of a terminal."""
+REFRESH = 4  # maximum redraws per second
+EVERY = 10.0  # seconds between two lines outside of a terminal
 
 
 @contextmanager
@@ -25,15 +23,27 @@ def show_progress(quiet: bool = False) -> Iterator[None]:
     console = Console(stderr=True)
     if quiet:
         yield
-    elif not console.is_terminal:
-        with listen(_Lines()):
-            yield
-    else:
-        text = rich.TextColumn("{task.description}")
-        share = rich.TaskProgressColumn()
-        columns = (text, rich.BarColumn(), share, rich.TimeRemainingColumn())
-        with rich.Progress(*columns, console=console, transient=True) as bar, listen(_Bar(bar)):
-            yield
+        return
+    text = rich.TextColumn("{task.description}")
+    columns = (text, rich.BarColumn(), rich.TaskProgressColumn(), rich.TimeRemainingColumn())
+    bar = rich.Progress(*columns, console=console, transient=True)
+    line = bar.add_task("", total=None)
+    last = 0.0 if console.is_terminal else time.monotonic()
+
+    def show(event: Event) -> None:
+        nonlocal last
+        pause = 1 / REFRESH if console.is_terminal else EVERY
+        complete = console.is_terminal and event.done == event.total
+        if event.kind != "progress" or (time.monotonic() - last <= pause and not complete):
+            return
+        last = time.monotonic()
+        if console.is_terminal:
+            bar.update(line, description=event.name, completed=event.done, total=event.total or None)
+        else:
+            write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
+
+    with listen(show), bar if console.is_terminal else nullcontext():
+        yield
 
 
 @contextmanager
@@ -50,11 +60,11 @@ def show_stages(
     display = _Stages(costs, stages, titles or {})
     if quiet:
         yield
-    elif not display.console.is_terminal:
-        with listen(_StageLines(display)):
+    elif display.console.is_terminal:
+        with listen(display), display.live:
             yield
     else:
-        with listen(display), display.live:
+        with listen(display.write):
             yield
 
 
@@ -115,16 +125,10 @@ class _Stages:
             return ""
         return f"about {format_duration((time.monotonic() - self.begin) * (total - done) / done)} left"
 
-
-class _StageLines:
-    """Listener that prints a line when a stage starts, ends or is lost."""
-
-    def __init__(self, display: _Stages) -> None:
-        self.display = display
-
-    def __call__(self, event: Event) -> None:
-        self.display(event)
-        title = self.display.titles.get(event.name, event.name)
+    def write(self, event: Event) -> None:
+        """Print a line when a stage starts, ends or is lost."""
+        self(event)
+        title = self.titles.get(event.name, event.name)
         if event.kind == "start":
             write_line(f"started   {title}")
         elif event.kind == "memory":
@@ -132,8 +136,8 @@ class _StageLines:
         elif event.kind == "lost":
             write_line(f"lost      {title}; attempt {event.numbers.get('attempts', 1)}")
         elif event.kind == "end":
-            facts = [*_scores(event), f"{len(self.display.finished)} of {self.display.stages} stages"]
-            left = self.display.left()
+            facts = [*_scores(event), f"{len(self.finished)} of {self.stages} stages"]
+            left = self.left()
             how = "reused   " if event.numbers.get("reused") else "finished "
             write_line(f"{how} {title}: {', '.join([*facts, left] if left else facts)}")
 
@@ -148,35 +152,6 @@ def _scores(event: Event) -> list[str]:
             is_loss = score == -numbers.get("loss", math.nan)
             found.append(f"{split} loss {-score:.3f}" if is_loss else f"{split} score {score:.3f}")
     return found
-
-
-class _Bar:
-    """Listener that updates a progress bar."""
-
-    def __init__(self, bar: rich.Progress) -> None:
-        self.bar = bar
-        self.line = bar.add_task("", total=None)
-        self.last = 0.0
-
-    def __call__(self, event: Event) -> None:
-        if event.kind != "progress":
-            return
-        if time.monotonic() - self.last > 1 / REFRESH or event.done == event.total:
-            self.last = time.monotonic()
-            total = event.total or None
-            self.bar.update(self.line, description=event.name, completed=event.done, total=total)
-
-
-class _Lines:
-    """Listener that prints a line every ``EVERY`` seconds."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, event: Event) -> None:
-        if event.kind == "progress" and time.monotonic() - self.last > EVERY:
-            self.last = time.monotonic()
-            write_line(f"{event.name}: {event.done:,}" + (f" of {event.total:,}" if event.total else ""))
 
 
 def write_line(line: str) -> None:

@@ -20,13 +20,11 @@ from typing import Any
 
 MMAP_THRESHOLD = (-3, 1 << 30)
 """Option of mallopt, as numbered in malloc.h, and bytes from which a block is mapped separately."""
-TRIM_THRESHOLD = (-1, 2**31 - 1)
-"""Option of mallopt, and how many bytes of other freed memory are kept."""
+TRIM_THRESHOLD = (-1, 2**31 - 1)  # option of mallopt, and how many bytes of other freed memory are kept
 THREAD_VARIABLES = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 """Variables of OpenMP: one thread per process, which does not spin while it waits."""
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in dir(signal))
-AT_ONCE = 130
-"""Exit code after a second signal."""
+AT_ONCE = 130  # exit code after a second signal
 
 
 def limit_threads() -> None:

@@ -39,7 +39,7 @@ class DatasetStub:
 
     def examples(self, split: Split) -> SequenceDataset:
         """Return a split whose examples all share one sequence of zeros."""
-        number = {"train": self.train, "val": self.val, "test": self.test}[split]
+        number = getattr(self, split)
         signal = self.form.signal
         shape = (self.form.length, signal.channels) if isinstance(signal, Values) else (self.form.length,)
         flat = torch.zeros(shape, dtype=torch.uint8)
@@ -79,12 +79,13 @@ class Task(abc.ABC):
     small: ClassVar[tuple[str, ...]] = ()  # hyperparameters at the small scale, in the syntax of `-s`
     denoising: ClassVar[Literal["masked", "causal"]] = "causal"  # default pretraining objective
     masking: ClassVar[float | None] = None  # mask ratio; None: the default of its signal
+    augmentation: ClassVar[Augmentation | None] = None  # a random change of inputs that keeps every label
     stub: ClassVar[DatasetStub | None] = None  # stands for the data of a ``stubbed`` task
 
     @property
     @abc.abstractmethod
     def form(self) -> SequenceSpec:
-        """Spec of a sequence: signal, maximum length and target; reads no more data than necessary."""
+        """Return the signal, maximum length and target of sequences; read no more data than necessary."""
 
     @abc.abstractmethod
     def load(self, split: Split) -> SequenceDataset:
@@ -120,12 +121,8 @@ class Task(abc.ABC):
 
     @property
     def origin(self) -> "Task":
-        """The task whose files this one is derived from; by default itself."""
+        """Return the task whose files this one is derived from; by default itself."""
         return self
-
-    def augmentation(self) -> Augmentation | None:
-        """Return a random change of the inputs that keeps every label; None if none is known."""
-        return None
 
     def symbols(self) -> tuple[str, ...] | None:
         """Return the text of each token, e.g. ``("[MIN ", "3 ", ...)``; None: tokens are shown as numbers."""
@@ -183,26 +180,18 @@ T = TypeVar("T")
 
 
 def with_stub(task: T, stub: DatasetStub | None = None) -> T:
-    """Return a copy of a task with a stub, by default that of ``PAPERS``; it is equal to the task otherwise.
+    """Return a copy of a task with a stub, by default that of ``PAPERS`` with the task's numbers of examples.
 
     The stub is not a field of the task, so that fingerprints do not depend on it.
-
-    Raises:
-        DataError: if ``PAPERS`` has none for this task.
     """
+    if stub is None:
+        name, settings = name_of(task), vars(task)
+        variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
+        known = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
+        if known is None:
+            advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
+            raise DataError(f"{name} is not prepared yet, and {advice}")
+        stub = replace(known, **{split: settings[split] for split in SPLITS if split in settings})
     stubbed = copy.copy(task)
-    object.__setattr__(stubbed, "stub", stub or _stub_of(task))  # tasks are frozen
+    object.__setattr__(stubbed, "stub", stub)  # tasks are frozen
     return stubbed
-
-
-def _stub_of(task: object) -> DatasetStub:
-    """Return the stub of a task, with the numbers of examples that the task sets."""
-    name = name_of(task)
-    settings = vars(task)
-    variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
-    found = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
-    if found is None:
-        raise DataError(
-            f"{name} is not prepared yet, and a dry run prepares nothing: run `selfpretrain data make {name}`"
-        )
-    return replace(found, **{split: settings[split] for split in SPLITS if split in settings})

@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Float32, Float64
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import Reals, SequenceSpec
 from ..data.splits import split_rows
@@ -69,8 +68,7 @@ class Windowing:
         return views[self.starts() // self.rate].mean(1)
 
 
-SYNTHETIC = Windowing(length=64, stride=16, number=8, rate=8)
-"""Windows of the synthetic recordings."""
+SYNTHETIC = Windowing(length=64, stride=16, number=8, rate=8)  # windows of the synthetic recordings
 
 
 @spec
@@ -93,14 +91,11 @@ class Bidmc(Prepared):
         Download(f"https://physionet.org/static/published-projects/bidmc/{ARCHIVE}.zip", into=ARCHIVE),
     )
     places = (*PLACES, *(f"BIDMC32{name}_TRAIN.ts" for name in ("HR", "RR", "SpO2")))
+    augmentation = NoisySignals(scale=0.0)  # the amplitude of a pulse may be part of the answer
 
     target: Literal["HR", "RR", "SpO2"] = "HR"
     split: Literal["patient", "paper"] = "patient"  # paper: windows shuffled 70/15/15, which leaks
     split_seed: Seed = 0  # seed of the choice of patients (or windows)
-
-    def augmentation(self) -> Augmentation:
-        """Return noise and shifts in time; the amplitude of a pulse may be part of the answer."""
-        return NoisySignals(scale=0.0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write two channels; the windows of a recording share its stored samples."""
@@ -128,23 +123,17 @@ class Bidmc(Prepared):
         targets = np.concatenate(y)
         groups = np.unique(patients, return_inverse=True)[1]
         known = np.isfinite(targets)
-        split = self._assign_splits(groups, known)
+        # The split of a patient does not depend on which targets are missing; of windows it does.
+        if self.split == "patient":
+            split = split_rows(np.zeros(len(known), int), groups, self.split_seed)
+        else:
+            split = np.zeros(len(known), dtype=np.int64)
+            split[known] = split_rows(np.zeros(known.sum(), int), None, self.split_seed)
         # With split=paper a patient is in several splits, so patients cannot be groups.
         kept_groups = groups[known] if self.split == "patient" else None
         lengths = np.full(known.sum(), windowing.length)
         out.add_examples(np.concatenate(starts)[known], lengths, targets[known], split[known], kept_groups)
-        return self._spec(moments, windowing.length, targets, split == 0)
-
-    def _assign_splits(self, patients: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Return the (n,) split of every window, -1 where the target is missing.
-
-        The split of a patient does not depend on which targets are missing.
-        """
-        if self.split == "patient":
-            return np.where(known, split_rows(np.zeros(len(known), int), patients, self.split_seed), -1)
-        split = np.full(len(known), -1)
-        split[known] = split_rows(np.zeros(known.sum(), int), None, self.split_seed)
-        return split
+        return self._spec(moments, windowing.length, targets, known & (split == 0))
 
     def _write_archive(self, out: DatasetWriter, train: Path) -> SequenceSpec:
         if self.split != "paper":
@@ -168,9 +157,8 @@ class Bidmc(Prepared):
 
     def _spec(self, moments: Moments, length: int, targets: np.ndarray, train: np.ndarray) -> SequenceSpec:
         y = targets[train]
-        return SequenceSpec(
-            moments.values(train), length, Reals(self.target, float(y.mean()), float(y.std()))
-        )
+        target = Reals(self.target, float(y.mean()), float(y.std()))
+        return SequenceSpec(moments.values(train), length, target)
 
 
 def read_parquet(file: Path, target: str) -> Iterator[Recording]:
@@ -206,7 +194,16 @@ def read_physionet(folder: Path, target: str) -> Iterator[Recording]:
         prefix = file.name.replace("Signals.csv", "")
         signals = _read_csv(file, ("PLETH", "II"))
         numbers = _read_csv(folder / f"{prefix}Numerics.csv", (COLUMNS[target][1],))[:, 0]
-        yield Recording(_read_patient(folder / f"{prefix}Fix.txt"), signals.astype(np.float32), numbers)
+        notes = folder / f"{prefix}Fix.txt"
+        try:
+            match = re.search(r"matched wdb ID: *(\S+)", notes.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{notes}, which says who the patient is, cannot be read; get it again"
+            ) from error
+        if not match:
+            raise DataError(f"{notes} does not say who the patient is; get it again")
+        yield Recording(match[1], signals.astype(np.float32), numbers)
 
 
 def _read_csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
@@ -222,16 +219,6 @@ def _read_csv(file: Path, names: tuple[str, ...]) -> Float64[np.ndarray, "T C"]:
     except (pa.ArrowException, KeyError, OSError, ValueError) as error:
         raise DataError(f"{file} is not as PhysioNet publishes it ({error}); get it again") from error
     return np.stack(columns, axis=1)
-
-
-def _read_patient(file: Path) -> str:
-    try:
-        match = re.search(r"matched wdb ID: *(\S+)", file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}, which says who the patient is, cannot be read; get it again") from error
-    if not match:
-        raise DataError(f"{file} does not say who the patient is; get it again")
-    return match[1]
 
 
 def read_archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
@@ -253,11 +240,7 @@ def _parse_window(line: str, place: str) -> tuple[np.ndarray, float]:
     *channels, target = line.split(":")
     try:
         window = np.array([channel.split(",") for channel in channels], dtype=np.float32).T
-        if (
-            window.shape != (Windowing().length, 2)
-            or not np.isfinite(window).all()
-            or not np.isfinite(float(target))
-        ):
+        if window.shape != (Windowing().length, 2) or not np.isfinite([window.sum(), float(target)]).all():
             raise ValueError(f"its shape is {window.shape}, or a number is missing")
         return window, float(target)
     except ValueError as error:

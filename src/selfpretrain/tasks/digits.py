@@ -11,17 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Values
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..errors import DataError, SpecError
 from .base import Card, Task
 from .common.augmentations import Pictures
 
-POOL = 1000
-"""Images in train."""
-VAL = 300
-"""Images in val; the remaining 497 are the test split."""
+POOL = 1000  # images in train
+VAL = 300  # images in val; the remaining 497 are the test split
 
 
 @spec
@@ -32,6 +30,7 @@ class Digits(Task):
         source="Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; in scikit-learn",
         licence="CC BY 4.0",
     )
+    augmentation = Pictures(shift=1)  # shifts by one pixel; digits turned over would be others
 
     train: Count = 1000  # training images, at most 1,000; a smaller number gives a subset
     labels: Count | None = None  # training images that keep their label, stratified and nested; None: all
@@ -44,7 +43,7 @@ class Digits(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """64 grey values 0..16, with the mean and standard deviation of the training images."""
+        """Return 64 grey values 0..16, with the mean and standard deviation of the training images."""
         x = _load_images()[0][self._rows("train")].astype(np.float64)
         signal = Values(1, levels=17, low=0.0, high=16.0, centre=(float(x.mean()),), spread=(float(x.std()),))
         return SequenceSpec(signal, 64, Classes(tuple("0123456789")))
@@ -59,10 +58,6 @@ class Digits(Task):
     def tiny(self) -> "Digits":
         """Return the task with at most 200 training images, all labelled."""
         return Digits(train=min(self.train, 200), split_seed=self.split_seed)
-
-    def augmentation(self) -> Augmentation:
-        """Return shifts by one pixel; digits turned over would be others."""
-        return Pictures(shift=1)
 
     def _rows(self, split: Split) -> np.ndarray:
         pool, val, test = np.split(_shuffle_order(self.split_seed), [POOL, POOL + VAL])

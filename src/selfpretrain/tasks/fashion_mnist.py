@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
@@ -59,12 +58,9 @@ class FashionMnist(Prepared):
         _download("t10k-labels-idx1-ubyte.gz", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
     )
     places = ("fashion-mnist", DEBIAN)
+    augmentation = Pictures(("left-right",), shift=2)
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
-
-    def augmentation(self) -> Augmentation:
-        """Return pictures seen in a mirror and shifted by up to two pixels."""
-        return Pictures(("left-right",), shift=2)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey channel of 256 levels."""

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data.archives import read_package
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.download import Download
 from ..data.paths import explain_errors
 from ..data.spec import PositionClasses, SequenceSpec, Split, Tokens
@@ -33,18 +33,12 @@ from .common.genbank import BASES, COMPLEMENT, TARGETS, Locus, Target, read_fast
 from .common.stored import Prepared, require_files
 
 PACKAGE = "augustus-doc_3.5.0+dfsg-2_all.deb"
-TUTORIAL = "usr/share/doc/augustus/tutorial"
-"""Folder in the package."""
-FILES = ("results/genes.gb", "data/chr2R.fa")
-"""Loci and chromosome arm in that folder."""
-STRETCH = 250_000
-"""Bases of the stretches of the chromosome that stay in one split."""
-SYNTHETIC_STRETCH = 600
-"""The same of the synthetic chromosome."""
-RUN = 16
-"""Bases by which loci are looked for on the chromosome."""
-UNKNOWN = -1
-"""Label of bases that are not scored."""
+TUTORIAL = "usr/share/doc/augustus/tutorial"  # folder in the package
+FILES = ("results/genes.gb", "data/chr2R.fa")  # loci and chromosome arm in that folder
+STRETCH = 250_000  # bases of the stretches of the chromosome that stay in one split
+SYNTHETIC_STRETCH = 600  # the same of the synthetic chromosome
+RUN = 16  # bases by which loci are looked for on the chromosome
+UNKNOWN = -1  # label of bases that are not scored
 
 
 @spec
@@ -82,15 +76,12 @@ class Genes(Prepared):
         "finetune.budget.steps=400",
         "scratch.budget.steps=400",
     )
+    augmentation = ReverseComplement(COMPLEMENT)  # windows read on the other strand
 
     target: Target = "coding"  # frames: also codon positions, introns, and what is between genes
     window: Annotated[int, Field(ge=16, le=32_768)] = 2_048  # bases of a sequence at most
     loci: Count | None = None  # training loci that keep their labels, nested; None: all
     split_seed: Seed = 0  # seed of the division, of the strands and of the order of training loci
-
-    def augmentation(self) -> Augmentation:
-        """Return windows read on the other strand."""
-        return ReverseComplement(COMPLEMENT)
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split; their groups are the loci.
@@ -160,12 +151,10 @@ class Genes(Prepared):
         """Write the chromosome, and windows without overlap of its stretches outside of all loci."""
         edges = np.flatnonzero(np.diff(outside, prepend=False, append=False)).reshape(-1, 2)
         starts = np.concatenate([np.arange(a, b - self.window + 1, self.window) for a, b in edges])
-        number = len(starts)
-        targets = np.full((number, self.window), UNKNOWN, dtype=np.int16)
-        groups_of = groups + np.arange(number)  # each of its own
-        place = out.append(chromosome)
-        none = np.zeros(number, dtype=np.int64)
-        out.add_examples(place + starts, none + self.window, targets, none, groups_of)
+        targets = np.full((len(starts), self.window), UNKNOWN, dtype=np.int16)
+        groups_of = groups + np.arange(len(starts))  # each of its own
+        none = 0 * groups_of
+        out.add_examples(out.append(chromosome) + starts, none + self.window, targets, none, groups_of)
 
 
 def window_starts(length: int, window: int, step: int) -> Int[np.ndarray, "windows"]:
@@ -257,11 +246,7 @@ def _runs(bases: np.ndarray) -> np.ndarray:
 
 
 def read_files(path: Path) -> tuple[list[Locus], np.ndarray]:
-    """Return the loci and the chromosome in a Debian package, or in the folder of the tutorial.
-
-    Raises:
-        DataError: if a file is missing or cannot be read.
-    """
+    """Return the loci and the chromosome in a Debian package, or in the folder of the tutorial."""
     if path.is_dir():
         with explain_errors(path, "read"):
             contents = [(path / name).read_bytes() for name in FILES]

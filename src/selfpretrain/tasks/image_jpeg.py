@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.spec import SequenceSpec
 from ..data.store import DatasetWriter
 from .base import Card
@@ -33,13 +32,10 @@ class ImageJpeg(Prepared):
     )
 
     places = ("cifar10_jpeg",)
+    augmentation = Pictures(("left-right",), shift=4)
 
     colour: Literal["grey", "rgb"] = "grey"
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
-
-    def augmentation(self) -> Augmentation:
-        """Return pictures seen in a mirror and shifted by up to four pixels."""
-        return Pictures(("left-right",), shift=4)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one or three channels of 256 levels."""

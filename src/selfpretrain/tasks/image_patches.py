@@ -10,7 +10,7 @@ from typing import Literal, cast
 import numpy as np
 
 from ..config import Count, spec
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
@@ -42,6 +42,7 @@ class ImagePatches(Task):
         *("pretrain.batch=32", "finetune.batch=32", "scratch.batch=32"),
         *("pretrain.budget.steps=2500", "finetune.budget.steps=1000", "scratch.budget.steps=1000"),
     )
+    augmentation = Pictures(("left-right",), patch=2, kinds=SHADES)  # pictures seen in a mirror
 
     source: Literal["image-jpeg", "fashion-mnist"] = "image-jpeg"
     train: Count = 20_000  # training images; a smaller number gives a subset
@@ -55,25 +56,20 @@ class ImagePatches(Task):
 
     @property
     def origin(self) -> Prepared:
-        """The task that the images are taken from."""
+        """Return the task that the images are taken from."""
         return cast(Prepared, find("tasks", self.source)(made_up=self.made_up))
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per patch, row by row."""
+        """Return one token per patch, row by row."""
         form = self.origin.form
         side = _reduced_width(form.length) // 2
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the images of a split as sequences of patch tokens.
-
-        Raises:
-            DataError: if the files of the source are missing; the message says what to place where.
-        """
+        """Return the images of a split as sequences of patch tokens."""
         images, labels = _load_images(self.origin, split)
-        count = {"train": self.train, "val": self.val, "test": self.test}[split]
-        order = stratified_order(labels, 0)[:count]
+        order = stratified_order(labels, 0)[: getattr(self, split)]
         shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
         examples = SequenceDataset.from_array(_make_patches(shades), labels[order])
         return limit_labels(examples, self.labels) if split == "train" else examples
@@ -85,10 +81,6 @@ class ImagePatches(Task):
     def tiny(self) -> "ImagePatches":
         """Return the task with a few synthetic images."""
         return ImagePatches(self.source, made_up=True)
-
-    def augmentation(self) -> Augmentation:
-        """Return pictures seen in a mirror."""
-        return Pictures(("left-right",), patch=2, kinds=SHADES)
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from ..config import Count, Seed, spec
 from ..data import paths
-from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
@@ -22,12 +21,9 @@ from .common import text_imdb, tokenizer
 from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
-VAL_SHARE = 0.10
-"""Share of the training reviews whose movies are held out for validation."""
-MIN_COUNT = 15
-"""Occurrences in the training reviews that a character needs to enter the vocabulary."""
-MAX_SYNTHETIC = 80
-"""Maximum number of pairs of synthetic reviews per split."""
+VAL_SHARE = 0.10  # share of the training reviews whose movies are held out for validation
+MIN_COUNT = 15  # occurrences in the training reviews that a character needs to enter the vocabulary
+MAX_SYNTHETIC = 80  # maximum number of pairs of synthetic reviews per split
 
 
 @spec
@@ -45,6 +41,7 @@ class ImdbPairs(Prepared):
     )
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     source: Literal["drawn", "files"] = "drawn"  # files: read your own lists of pairs
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review; longer ones are truncated
@@ -52,10 +49,6 @@ class ImdbPairs(Prepared):
     val: Count = 6_000  # validation pairs
     test: Count = 12_000  # test pairs
     seed: Seed = 0  # seed of the pairs and of the choice of validation movies
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write every review once, and the pairs of all splits."""
@@ -75,8 +68,7 @@ class ImdbPairs(Prepared):
 
     def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
         """Return the (2, n) rows of reviews and the (n,) labels of a split."""
-        train = parts["train"]
-        test = parts["test"]
+        train, test = parts["train"], parts["test"]
         reviews = test if split == "test" else train
         if self.source == "files" and not self.made_up:
             return _read_pairs(split, len(reviews.texts))
@@ -85,8 +77,7 @@ class ImdbPairs(Prepared):
         else:
             is_held_out = tokenizer.hold_out_groups(train.labels, train.groups, VAL_SHARE, self.seed)
             is_own = is_held_out if split == "val" else ~is_held_out
-        n_pairs = {"train": self.train, "val": self.val, "test": self.test}[split]
-        n_pairs = min(n_pairs, MAX_SYNTHETIC) if self.made_up else n_pairs
+        n_pairs = min(getattr(self, split), MAX_SYNTHETIC) if self.made_up else getattr(self, split)
         random = np.random.RandomState([self.seed, SPLITS.index(split)])
         return _draw_pairs(reviews, np.flatnonzero(is_own), n_pairs, random)
 
@@ -122,17 +113,14 @@ def _draw_pairs(
 def _draw_positive_pairs(movies: np.ndarray, n_pairs: int, random: np.random.RandomState) -> np.ndarray:
     """Return (2, n) distinct pairs of indices into ``movies`` with the same movie."""
     order = np.argsort(movies, kind="stable")
-    _, first, group, count = np.unique(
-        movies[order], return_index=True, return_inverse=True, return_counts=True
-    )
+    first, group, count = np.unique(movies[order], True, True, True)[1:]
     one = random.permutation(np.repeat(np.flatnonzero(count[group] > 1), 10))[: 2 * n_pairs]
     # The partner is a random other review of the movie: 1..size-1 places further on, cyclically.
     size = count[group[one]]
     begin = first[group[one]]
     other = begin + (one - begin + 1 + random.randint(2**31, size=len(one)) % (size - 1)) % size
-    lower = np.minimum(one, other)
-    upper = np.maximum(one, other)
-    _, new = np.unique(lower * len(movies) + upper, return_index=True)
+    pairs = np.minimum(one, other) * len(movies) + np.maximum(one, other)
+    new = np.unique(pairs, return_index=True)[1]
     kept = np.sort(new)[:n_pairs]
     return order[np.stack([one[kept], other[kept]])]
 

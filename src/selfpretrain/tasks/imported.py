@@ -48,7 +48,7 @@ class Imported(StoredTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """Spec measured on the training split; real targets are scaled by the labels that are kept."""
+        """Return the spec measured on training; real targets are scaled by the labels that are kept."""
         form = super().form
         return replace(form, length=min(form.length, self.longest or form.length))
 
@@ -59,19 +59,17 @@ class Imported(StoredTask):
             DataError: if there are no such data.
             SpecError: if ``labels`` does not fit.
         """
-        examples = self.all_examples(split)
-        if self.rows:
+        examples = self.data().examples(split)
+        if self.rows:  # a stratified subset of the labelled examples, in their original order
             count = self.rows if split == "train" else -(-self.rows // TRAIN_PER_HELD_OUT)
-            examples = _stratified_subset(examples, count)
+            known = examples.labelled.nonzero()[:, 0].numpy()
+            order = stratified_order(strata_of(examples.targets.numpy()[known]), 0)
+            examples = examples.take(torch.from_numpy(np.sort(known[order[:count]])))
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         if split != "train":
             return clip_tokens(examples, self.data().form)
         return limit_labels(examples, self.labels)
-
-    def all_examples(self, split: Split) -> SequenceDataset:
-        """Return all examples of a split, ignoring ``labels``, ``rows`` and ``longest``."""
-        return self.data().examples(split)
 
     def with_folds(self, folds: int) -> "Fold":
         """Return the same data in folds by group."""
@@ -148,14 +146,6 @@ def _make_synthetic() -> StoredDataset:
     sequences, shapes = make_waves(400, seed=0)
     plan = plan_of_arrays(join_arrays(sequences) | {"y": shapes}, ImportOptions())
     return build(DatasetWriter(None), plan, {"name": "waves"})
-
-
-def _stratified_subset(examples: SequenceDataset, count: int) -> SequenceDataset:
-    """Return a stratified subset of the labelled examples, in their original order."""
-    rows = examples.labelled.nonzero()[:, 0].numpy()
-    targets = examples.targets[torch.from_numpy(rows)].numpy()
-    strata = strata_of(targets)
-    return examples.take(torch.from_numpy(np.sort(rows[stratified_order(strata, 0)[:count]])))
 
 
 def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:

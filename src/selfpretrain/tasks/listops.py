@@ -10,7 +10,6 @@ parentheses, a tab, and the value. The parentheses are redundant and are dropped
 """
 
 import functools
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +22,9 @@ from torch import Tensor
 
 from ..config import Count, spec
 from ..data import paths
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
+from ..data.store import file_hash
 from ..errors import DataError, SpecError
 from ..system.events import report_progress
 from .base import Card, Task, with_stub
@@ -32,14 +32,10 @@ from .common.augmentations import ShuffledOperands
 from .common.stored import LRA_RELEASE, lra_paths, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
-MAX_ATTEMPTS = 100_000_000
-"""Upper limit of expressions drawn, discarded ones included: some minutes."""
-EAGER_SYMBOLS = 10_000_000
-"""Below this many training symbols, a dry run generates the expressions."""
-BLOCK = 32_000_000
-"""Symbols in one block of the output buffer."""
-UNREADABLE = 255
-"""Token of whatever does not belong to an expression, in files of the release."""
+MAX_ATTEMPTS = 100_000_000  # upper limit of expressions drawn, discarded ones included: some minutes
+EAGER_SYMBOLS = 10_000_000  # below this many training symbols, a dry run generates the expressions
+BLOCK = 32_000_000  # symbols in one block of the output buffer
+UNREADABLE = 255  # token of whatever does not belong to an expression, in files of the release
 NUMBERS = np.full(256, UNREADABLE, dtype=np.uint8)
 NUMBERS[ord("0") : ord("9") + 1] = np.arange(10)
 NUMBERS[ord("]")] = 14
@@ -65,6 +61,9 @@ class ListOps(Task):
     )
     downloads = (LRA_RELEASE,)
     places = lra_paths("listops-1000/basic_train.tsv")
+    augmentation = ShuffledOperands(
+        SYMBOLS.index("[MIN"), SYMBOLS.index("]")
+    )  # operands in random order, on which no operator depends
 
     min_length: Annotated[int, Field(ge=1)] = 500  # expressions are longer than this many symbols
     max_length: Annotated[int, Field(ge=5, le=100_000)] = 2000  # expressions are shorter than this
@@ -74,9 +73,7 @@ class ListOps(Task):
     val: Count = 2_000  # validation expressions
     test: Count = 2_000  # test expressions
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed of the generator
-    source: Literal["generated", "lra"] = (
-        "generated"  # lra: the released files of Long Range Arena, unchanged
-    )
+    source: Literal["generated", "lra"] = "generated"  # lra: the released files, unchanged
 
     def __post_init__(self) -> None:
         if self.min_length + 1 >= self.max_length:
@@ -84,7 +81,9 @@ class ListOps(Task):
                 f"no length lies between min_length={self.min_length} and max_length={self.max_length}, "
                 f"which are both excluded; raise max_length to at least {self.min_length + 2}"
             )
-        longest = _max_tree_length(self.max_depth, self.max_args, stop=self.max_length)
+        longest = 1  # symbols of a tree, as far as the length matters
+        for _ in range(self.max_depth - 1):
+            longest = 2 + self.max_args * longest if longest < self.max_length else longest
         if longest <= self.min_length:
             raise SpecError(
                 f"max_depth={self.max_depth} and max_args={self.max_args} reach {longest} symbols at most, "
@@ -93,7 +92,7 @@ class ListOps(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """15 tokens: ten digits, four operators with their opening bracket, and the closing bracket."""
+        """Return 15 tokens: ten digits, four operators with their bracket, and the closing bracket."""
         return SequenceSpec(Tokens(vocab=len(SYMBOLS)), self.max_length - 1, Classes(tuple("0123456789")))
 
     def load(self, split: Split) -> SequenceDataset:
@@ -105,12 +104,14 @@ class ListOps(Task):
         """
         if self.stub:
             return replace(self.stub, form=self.form).examples(split)
+        number = getattr(self, split)
         if self.source == "lra":
-            return self._load_release(split)
-        whole = _generate(self)
+            examples = _read_release(*self._file(split))
+            if (longest := int(examples.longest.max())) >= self.max_length:
+                raise DataError(f"an expression of the release has {longest} symbols; raise max_length")
+            return examples.take(torch.arange(min(number, len(examples))))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
-        number = {"test": self.test, "val": self.val, "train": self.train}[split]
-        return whole.take(torch.arange(first, first + number))
+        return _generate(self).take(torch.arange(first, first + number))
 
     def stubbed(self) -> "ListOps":
         """Return the task with a stub, unless the expressions are available or quickly generated."""
@@ -125,14 +126,9 @@ class ListOps(Task):
 
     def version(self) -> str:
         """Return the hashes of the released files; generated data depend on the fields alone."""
-
         if self.source == "generated" or self.stub:
             return ""
-        return " ".join(release_digest(self._file(split)) for split in SPLITS)
-
-    def augmentation(self) -> Augmentation:
-        """Return operands in random order, on which no operator depends."""
-        return ShuffledOperands(SYMBOLS.index("[MIN"), SYMBOLS.index("]"))
+        return " ".join(_digest_of(*self._file(split)) for split in SPLITS)
 
     def symbols(self) -> tuple[str, ...]:
         """Return the symbols as in the expressions, each followed by a space."""
@@ -143,43 +139,15 @@ class ListOps(Task):
         first = SYMBOLS.index("[MIN")
         return {"root operator": lambda examples: examples.flat[examples.starts[0]].long() - first}
 
-    def _load_release(self, split: Split) -> SequenceDataset:
-
-        examples = read_release(self._file(split))
-        if (longest := int(examples.longest.max())) >= self.max_length:
-            raise DataError(f"an expression of the release has {longest} symbols; raise max_length")
-        n_expressions = {"test": self.test, "val": self.val, "train": self.train}[split]
-        return examples.take(torch.arange(min(n_expressions, len(examples))))
-
-    def _file(self, split: Split) -> Path:
-        return require_files(self, *lra_paths(f"listops-1000/basic_{split}.tsv"))
-
-
-def release_tokens(expression: bytes) -> np.ndarray:
-    """Return the (length,) tokens of an expression, 255 for unknown operators."""
-    letters = np.frombuffer(expression, dtype=np.uint8)
-    position = np.flatnonzero(STARTS[letters])
-    first = letters[position]
-    third = letters[np.minimum(position + 2, len(letters) - 1)]
-    return np.where(first == OPEN, THIRD[third], NUMBERS[first])
-
-
-def read_release(file: Path) -> SequenceDataset:
-    """Return all expressions of a file; cached until the file changes.
-
-    Raises:
-        DataError: if a line is not an expression and a value; the message names the first such line.
-    """
-    return _read_release(file, file.stat().st_mtime_ns)
-
-
-def release_digest(file: Path) -> str:
-    """Return the SHA-256 of a file; cached until the file changes."""
-    return _digest_of(file, file.stat().st_mtime_ns)
+    def _file(self, split: Split) -> tuple[Path, int]:
+        """Return the released file of a split, and when it was changed: until then, its content is cached."""
+        file = require_files(self, *lra_paths(f"listops-1000/basic_{split}.tsv"))
+        return file, file.stat().st_mtime_ns
 
 
 @functools.lru_cache(maxsize=3)
 def _read_release(file: Path, mtime: int) -> SequenceDataset:
+    """Return all expressions of a file; the first line that is no expression and a value is an error."""
     sequences = []
     values = []
     n_bytes = 0
@@ -188,11 +156,13 @@ def _read_release(file: Path, mtime: int) -> SequenceDataset:
         next(lines, None)  # header: Source, Target
         for number, line in enumerate(lines, start=2):
             source, _, target = line.rstrip().partition(b"\t")
-            sequence = release_tokens(source)
+            letters = np.frombuffer(source, dtype=np.uint8)
+            position = np.flatnonzero(STARTS[letters])
+            third = THIRD[letters[np.minimum(position + 2, len(letters) - 1)]]
+            sequence = np.where(letters[position] == OPEN, third, NUMBERS[letters[position]])
             if len(target) != 1 or not target.isdigit() or not len(sequence) or UNREADABLE in sequence:
-                raise DataError(
-                    f"line {number} of {file} is not an expression, a tab and a digit; unpack it again"
-                )
+                where = f"line {number} of {file}"
+                raise DataError(f"{where} is not an expression, a tab and a digit; unpack it again")
             sequences.append(sequence)
             values.append(int(target))
             n_bytes += len(line)
@@ -205,18 +175,7 @@ def _read_release(file: Path, mtime: int) -> SequenceDataset:
 
 @functools.lru_cache(maxsize=3)
 def _digest_of(file: Path, mtime: int) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _max_tree_length(depth: int, args: int, stop: int) -> int:
-    """Return the length of the longest possible tree, or of a tree with at least ``stop`` symbols."""
-    length = 1
-    for _ in range(depth - 1):
-        length = 2 + args * length
-        if length >= stop:
-            return length
-    return length
+    return file_hash(file)
 
 
 @functools.lru_cache(maxsize=2)
@@ -226,7 +185,14 @@ def _generate(task: ListOps) -> SequenceDataset:
     from .generators import listops as trees
 
     n_expressions = task.train + task.val + task.test
-    limit = _max_attempts(task, n_expressions)
+    share = acceptance_rate(task)
+    if n_expressions > share * MAX_ATTEMPTS:
+        raise SpecError(
+            f"a share of {share:.1g} of all expressions has a length in {task.min_length + 1}.."
+            f"{task.max_length - 1}, too few to find {n_expressions:,}; widen the range, change "
+            f"max_depth or max_args, or lower train, val or test"
+        )
+    limit = min(int(20 * n_expressions / share) + 10_000, MAX_ATTEMPTS)  # 20 times the expected number
     block = max(BLOCK // task.max_length, 1)
     lengths = np.zeros(n_expressions, dtype=np.int64)
     values = np.zeros(n_expressions, dtype=np.int64)
@@ -252,18 +218,6 @@ def _generate(task: ListOps) -> SequenceDataset:
     n = torch.from_numpy(lengths)
     flat = torch.from_numpy(np.concatenate(parts))
     return SequenceDataset(flat, (n.cumsum(0) - n)[None], n[None], torch.from_numpy(values))
-
-
-def _max_attempts(task: ListOps, n_expressions: int) -> int:
-    """Return the number of attempts to give up after: 20 times the expected number without duplicates."""
-    share = acceptance_rate(task)
-    if n_expressions > share * MAX_ATTEMPTS:
-        raise SpecError(
-            f"a share of {share:.1g} of all expressions has a length in {task.min_length + 1}.."
-            f"{task.max_length - 1}, too few to find {n_expressions:,}; widen the range, change "
-            f"max_depth or max_args, or lower train, val or test"
-        )
-    return min(int(20 * n_expressions / share) + 10_000, MAX_ATTEMPTS)
 
 
 def acceptance_rate(task: ListOps) -> float:

@@ -22,7 +22,7 @@ class Pathfinder(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """Pixels per side: ``resolution``."""
+        """Return the pixels per side: ``resolution``."""
         return self.resolution
 
 

@@ -26,10 +26,8 @@ from .generators import CurveRules
 
 CELLS = ".#O"
 """Characters of a cell: empty, part of a curve, marked end."""
-BLOCK_SIZE = 20_000
-"""Layouts drawn at a time."""
-MIN_FOUND = 200
-"""Images per block below which generation gives up."""
+BLOCK_SIZE = 20_000  # layouts drawn at a time
+MIN_FOUND = 200  # images per block below which generation gives up
 
 
 @spec
@@ -72,19 +70,16 @@ class Paths(Task):
 
     def __post_init__(self) -> None:
         if self.size % self.patch:
-            raise SpecError(
-                f"size={self.size} is not a multiple of patch={self.patch}; use an even size, or patch=1"
-            )
+            advice = "use an even size, or patch=1"
+            raise SpecError(f"size={self.size} is not a multiple of patch={self.patch}; {advice}")
         if self.rules.shortest > self.rules.longest:
-            raise SpecError(
-                f"shortest={self.rules.shortest} and longest={self.rules.longest}: no curve has both; raise "
-                "longest"
-            )
+            both = f"shortest={self.rules.shortest} and longest={self.rules.longest}"
+            raise SpecError(f"{both}: no curve has both; raise longest")
         check_labels(self.labels, self.train, "images")
 
     @property
     def rules(self) -> CurveRules:
-        """Parameters of the generator; None is replaced by the default for the size."""
+        """Return the parameters of the generator; None is replaced by the default for the size."""
         defaults = (self.size, 5 * self.size // 4, self.size // 6, self.size // 4)
         settings = (self.shortest, self.longest, self.distractors, self.short)
         values = (d if value is None else value for value, d in zip(settings, defaults, strict=True))
@@ -93,32 +88,27 @@ class Paths(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per cell or patch, row by row."""
+        """Return one token per cell or patch, row by row."""
         symbols = len(CELLS) ** self.patch**2
-        return SequenceSpec(
-            Tokens(symbols), (self.size // self.patch) ** 2, Classes(("two curves", "one curve"))
-        )
+        length = (self.size // self.patch) ** 2
+        return SequenceSpec(Tokens(symbols), length, Classes(("two curves", "one curve")))
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the images of one split.
-
-        Raises:
-            SpecError: if such curves hardly fit into the grid, or there are too few distinct images.
-        """
+        """Return the images of one split."""
         # Labels and patches do not change what is generated.
         cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        examples = SequenceDataset.from_array(
-            cells_to_patches(cells[rows], self.size, self.patch), labels[rows]
-        )
+        patches = cells_to_patches(cells[rows], self.size, self.patch)
+        examples = SequenceDataset.from_array(patches, labels[rows])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def tiny(self) -> "Paths":
         """Return the task with 160 training images of 8 by 8 cells, and 40 in each of val and test."""
         return Paths(size=8, train=160, val=40, test=40, seed=self.seed)
 
-    def augmentation(self) -> Augmentation:
+    @property
+    def augmentation(self) -> Augmentation:  # type: ignore[override]  # it depends on a field
         """Return the eight symmetries of the square."""
         return Pictures(("left-right", "up-down", "transpose"), patch=self.patch, kinds=len(CELLS))
 
@@ -132,7 +122,7 @@ class Paths(Task):
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return two cues: rows and columns between the marked ends, and the position of the first end."""
         return {
-            "distance of the ends": lambda examples: _end_distance(self._ends(examples), self.size),
+            "distance of the ends": self._end_distance,
             "place of an end": lambda examples: self._ends(examples)[:, 0],
         }
 
@@ -151,6 +141,11 @@ class Paths(Task):
         distance = abs(coordinates[:, 0] - coordinates[:, 1])
         features = [coordinates.reshape(-1, 4), distance, *near, picture.sum(1), picture.sum(2)]
         return np.concatenate(features, axis=1)
+
+    def _end_distance(self, examples: SequenceDataset) -> Tensor:
+        ends = self._ends(examples)
+        down, right = (ends // self.size).diff().abs(), (ends % self.size).diff().abs()
+        return (down * self.size + right)[:, 0]
 
     def _cells(self, examples: SequenceDataset) -> np.ndarray:
         """Return the (n, size^2) cells: 0 empty, 1 curve, 2 marked end."""
@@ -175,12 +170,6 @@ def patches_to_cells(positions: np.ndarray, size: int, patch: int) -> np.ndarray
     side = size // patch
     parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
     return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
-
-
-def _end_distance(ends: Tensor, size: int) -> Tensor:
-    rows = ends // size
-    columns = ends % size
-    return (rows[:, 0] - rows[:, 1]).abs() * size + (columns[:, 0] - columns[:, 1]).abs()
 
 
 def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:

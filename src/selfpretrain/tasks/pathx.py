@@ -18,7 +18,7 @@ class PathX(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """Pixels per side: 128."""
+        """Return the pixels per side: 128."""
         return 128
 
 

@@ -17,7 +17,7 @@ class PathX256(pathfinder.PathfinderTask):
 
     @property
     def side(self) -> int:
-        """Pixels per side: 256."""
+        """Return the pixels per side: 256."""
         return 256
 
 

@@ -10,6 +10,8 @@ Source: processes like those of arXiv 2505.22308 and 2601.21725, which differ in
 
 import functools
 import math
+from collections.abc import Callable
+from functools import partial
 from itertools import cycle, islice
 from typing import Annotated
 
@@ -22,13 +24,10 @@ from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens, Values
 from .base import Card, DatasetStub, Task, with_stub
 
 PROCESSES = ("nested brackets", "interleaved brackets", "automaton")
-DEEPEST = 32
-"""Brackets that may be open at once."""
-ROW = 48
-"""Cells of the automaton."""
+DEEPEST = 32  # brackets that may be open at once
+ROW = 48  # cells of the automaton
 RULE = 110
-VALUES = 16
-"""Different values, where sequences are of values."""
+VALUES = 16  # different values, where sequences are of values
 
 
 @spec
@@ -53,17 +52,18 @@ class Procedural(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """Sequences of equal length, and three classes."""
+        """Return sequences of equal length, and three classes."""
         return SequenceSpec(self.signal, self.length, Classes(PROCESSES))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the sequences of one split, whose processes take turns."""
         if self.stub:
             return self.stub.examples(split)
-        number = {"train": self.train, "val": self.val, "test": self.test}[split]
-        symbols, labels = _generate(number, self.length, self._kinds, self.seed, SPLITS.index(split))
-        if isinstance(self.signal, Values):
-            return SequenceDataset.from_array(_as_values(symbols, self.signal), labels)
+        signal = self.signal
+        kinds = signal.vocab if isinstance(signal, Tokens) else min(signal.levels or VALUES, VALUES)
+        symbols, labels = _generate(getattr(self, split), self.length, kinds, self.seed, SPLITS.index(split))
+        if isinstance(signal, Values):
+            return SequenceDataset.from_array(_as_values(symbols, kinds, signal), labels)
         return SequenceDataset.from_array(symbols, labels)
 
     def stubbed(self) -> "Procedural":
@@ -74,13 +74,6 @@ class Procedural(Task):
         """Return the task with 150 training sequences, and 45 in each of val and test."""
         return Procedural(self.signal, self.length, train=150, val=45, test=45, seed=self.seed)
 
-    @property
-    def _kinds(self) -> int:
-        """Number of different symbols."""
-        if isinstance(self.signal, Tokens):
-            return self.signal.vocab
-        return min(self.signal.levels or VALUES, VALUES)
-
 
 @functools.lru_cache(maxsize=8)
 def _generate(number: int, length: int, kinds: int, seed: int, split: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,9 +81,10 @@ def _generate(number: int, length: int, kinds: int, seed: int, split: int) -> tu
     random = np.random.default_rng((seed, split))
     labels = np.arange(number) % len(PROCESSES)
     symbols = np.zeros((number, length), dtype=np.uint8 if kinds <= 256 else np.int32)
-    symbols[labels == 0] = brackets(int((labels == 0).sum()), length, kinds, random)
-    symbols[labels == 1] = brackets(int((labels == 1).sum()), length, kinds, random, interleaved=True)
-    symbols[labels == 2] = automaton(int((labels == 2).sum()), length, kinds, random)
+    draws: tuple[Callable[..., np.ndarray], ...]
+    draws = (brackets, partial(brackets, interleaved=True), automaton)
+    for label, draw in enumerate(draws):
+        symbols[labels == label] = draw(int((labels == label).sum()), length, kinds, random)
     return symbols, labels
 
 
@@ -135,16 +129,14 @@ def automaton(number: int, length: int, kinds: int, random: np.random.Generator)
     return (states << np.arange(bits)).sum(-1)
 
 
-def _as_values(symbols: np.ndarray, signal: Values) -> np.ndarray:
+def _as_values(symbols: np.ndarray, kinds: int, signal: Values) -> np.ndarray:
     """Return (n, L, C) values for symbols: levels from low to high, else with the moments of each channel."""
-    kinds = min(signal.levels or VALUES, VALUES)
     share = (symbols[..., None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
     if signal.levels:
         level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
         return (signal.low + (signal.high - signal.low) * level).astype(np.float32)
-    centre, spread = (
-        np.array(list(islice(cycle(of), signal.channels))) for of in (signal.centre, signal.spread)
-    )
+    both = (signal.centre, signal.spread)
+    centre, spread = (np.array(list(islice(cycle(of), signal.channels))) for of in both)
     return (centre + spread * math.sqrt(12) * (share - 0.5)).astype(np.float32)
 
 

@@ -8,6 +8,7 @@ shown once and the questions are scattered among other tokens; with ``shown=1`` 
 recall, as no value can be predicted.
 """
 
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -43,21 +44,23 @@ class Recall(AbilityTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per key or value; one of the values where a key is asked for."""
+        """Return one token per key or value; one of the values where a key is asked for."""
         names = tuple(f"v{i}" for i in range(self.values))
         length = (2 * self.shown + 1) * self.pairs
         return SequenceSpec(Tokens(self.keys + self.values), length, PositionClasses(names))
 
     def draw(self, random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Return n sequences, and the values at their questions."""
-        keys = _shuffled(random, np.tile(np.arange(self.keys), (n, 1)))[:, : self.pairs]
+        take = partial(np.take_along_axis, axis=1)
+        order = np.tile(np.arange(self.pairs), (n, 1))
+        keys = random.permuted(np.tile(np.arange(self.keys), (n, 1)), axis=1)[:, : self.pairs]
         values = random.integers(self.values, size=(n, self.pairs))
-        turns = [_shuffled(random, np.tile(np.arange(self.pairs), (n, 1))) for _ in range(self.shown + 1)]
-        shown = np.concatenate(turns[:-1], axis=1)
-        pairs = np.stack([_take(keys, shown), self.keys + _take(values, shown)], axis=2)
-        inputs = np.concatenate([pairs.reshape(n, 2 * shown.shape[1]), _take(keys, turns[-1])], axis=1)
+        *turns, asked = (random.permuted(order, axis=1) for _ in range(self.shown + 1))
+        shown = np.concatenate(turns, axis=1)
+        pairs = np.stack([take(keys, shown), self.keys + take(values, shown)], axis=2)
+        inputs = np.concatenate([pairs.reshape(n, 2 * shown.shape[1]), take(keys, asked)], axis=1)
         targets = np.full(inputs.shape, UNKNOWN)
-        targets[:, -self.pairs :] = _take(values, turns[-1])
+        targets[:, -self.pairs :] = take(values, asked)
         return inputs, targets
 
     def tiny(self) -> "Recall":
@@ -68,15 +71,6 @@ class Recall(AbilityTask):
         """Return keys as k0, k1, ... and values as v0, v1, ..."""
         keys = (f"k{i} " for i in range(self.keys))
         return (*keys, *(f"v{i} " for i in range(self.values)))
-
-
-def _shuffled(random: np.random.Generator, rows: np.ndarray) -> np.ndarray:
-    """Return every row in a random order of its own."""
-    return random.permuted(rows, axis=1)
-
-
-def _take(rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(rows, order, axis=1)
 
 
 task = Recall

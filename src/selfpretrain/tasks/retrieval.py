@@ -4,7 +4,7 @@ The two texts of a pair are its two views, read character by character. A text t
 stored once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from ..config import spec
-from ..data.dataset import Augmentation
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
@@ -23,8 +22,7 @@ from .common.augmentations import DroppedSymbols
 from .common.stored import LRA_RELEASE, Prepared, lra_paths, require_files
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
-FIELDS = 5
-"""Label, two names, two texts."""
+FIELDS = 5  # label, two names, two texts
 TOPICS = (
     ("parsing", "grammar", "tree"),
     ("translation", "alignment", "corpus"),
@@ -46,12 +44,9 @@ class Retrieval(Prepared):
     )
     downloads = (LRA_RELEASE,)
     places = lra_paths(FILES["train"])
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a text; longer ones are truncated
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the pairs in the order of the files; the vocabulary is built from the training texts."""
@@ -64,9 +59,8 @@ class Retrieval(Prepared):
         for number, split in enumerate(SPLITS):
             labels, text_ids = pairs[split]
             out.add_examples(starts[text_ids], lengths[text_ids], labels, np.full(len(labels), number))
-        return SequenceSpec(
-            Tokens(alphabet.vocab), int(lengths.max()), Classes(("unrelated", "related")), views=2
-        )
+        classes = Classes(("unrelated", "related"))
+        return SequenceSpec(Tokens(alphabet.vocab), int(lengths.max()), classes, views=2)
 
     def _pairs(self, split: Split, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n,) labels and (2, n) indices of texts; new texts are added to ``texts``."""
@@ -74,9 +68,17 @@ class Retrieval(Prepared):
         labels = []
         text_ids = []
         lines = _read_lines(file) if file else make_synthetic_lines(split)
-        for label, first, second in _parse_lines(lines, file, self.length):
-            labels.append(label)
-            text_ids.append([texts.setdefault(text, len(texts)) for text in (first, second)])
+        for number, line in enumerate(lines, start=1):
+            fields = line.rstrip(b"\r\n").split(b"\t")  # without quoting
+            if len(fields) != FIELDS or fields[0] not in (b"0", b"0.0", b"1", b"1.0"):
+                raise DataError(
+                    f"line {number} of {file} is not a label 0.0 or 1.0, two names and two texts, separated "
+                    f"by tabs; unpack the release again"
+                )
+            labels.append(int(float(fields[0])))
+            # UTF-8 needs at most four bytes per character: a split one is always beyond those that are kept.
+            both = (text[: 4 * self.length].decode("utf-8", "replace")[: self.length] for text in fields[3:])
+            text_ids.append([texts.setdefault(text, len(texts)) for text in both])
         if not labels:
             raise DataError(f"{file} is empty; unpack the release again")
         return np.array(labels), np.array(text_ids).T
@@ -104,20 +106,6 @@ def _read_lines(file: Path) -> Iterator[bytes]:
             if number % 1000 == 0:
                 report_progress(f"bytes of {file.name} read", n_bytes, size)
             yield line
-
-
-def _parse_lines(lines: Iterable[bytes], file: Path | None, length: int) -> Iterator[tuple[int, str, str]]:
-    """Yield the label and the first ``length`` characters of both texts; tab-separated, without quoting."""
-    for number, line in enumerate(lines, start=1):
-        fields = line.rstrip(b"\r\n").split(b"\t")
-        if len(fields) != FIELDS or fields[0] not in (b"0", b"0.0", b"1", b"1.0"):
-            raise DataError(
-                f"line {number} of {file} is not a label 0.0 or 1.0, two names and two texts, separated by "
-                f"tabs; unpack the release again"
-            )
-        # UTF-8 needs at most four bytes per character, so a split character is always beyond the kept ones
-        first, second = (text[: 4 * length].decode("utf-8", "replace")[:length] for text in fields[3:])
-        yield int(float(fields[0])), first, second
 
 
 task = Retrieval

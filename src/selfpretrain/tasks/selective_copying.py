@@ -43,7 +43,7 @@ class SelectiveCopying(AbilityTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per symbol, blank or question; one of the symbols at every question."""
+        """Return one token per symbol, blank or question; one of the symbols at every question."""
         length = self.rounds * (self.length + self.copied)
         return SequenceSpec(Tokens(self.alphabet + 2), length, PositionClasses(self._letters()))
 

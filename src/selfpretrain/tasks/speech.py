@@ -4,8 +4,6 @@ Recordings keep their true length, and padding up to a second is masked; the usu
 instead. Raw samples are standardised with one mean and standard deviation; each MFCC has its own.
 """
 
-import wave
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -56,16 +53,13 @@ class Speech(Prepared):
         ),
     )
     places = ("speech_commands_v0.02",)
+    augmentation = NoisySignals()  # noise, other loudness and shifts in time
 
     words: Literal[35, 10] = 35
     features: recording_sets.Features = "raw"
     rate: Literal[16_000, 8_000] = 16_000  # samples per second; 8,000: resampled to half the length
     split: Literal["official", "papers"] = "official"  # papers: 70/15/15 of recordings of exactly 1 s
     split_seed: Seed = 0  # seed of the random split with split=papers
-
-    def augmentation(self) -> Augmentation:
-        """Return noise, other loudness and shifts in time."""
-        return NoisySignals()
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write 16-bit samples, or 20 coefficients (MFCC) for every 100 samples."""
@@ -81,7 +75,7 @@ class Speech(Prepared):
     def _clips(self, folder: Path, names: tuple[str, ...]) -> recording_sets.Clips:
         files = [file for name in names for file in sorted((folder / name).glob("*.wav"))]
         if self.split == "papers":
-            files = [file for file in files if _count_frames(file) == RATE]
+            files = [file for file in files if recording_sets.count_frames(file) == RATE]
         labels = np.array([names.index(file.parent.name) for file in files], dtype=np.int64)
         missing = sorted(set(names) - {names[label] for label in labels})
         if missing:
@@ -93,26 +87,17 @@ class Speech(Prepared):
             relative = [f"{file.parent.name}/{file.name}" for file in files]
             split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in relative])
         speakers = np.array([file.name.partition("_nohash_")[0] for file in files])
-        return recording_sets.Clips(self._samples(files), labels, split, speakers)
+        return recording_sets.Clips(map(self._samples, files), labels, split, speakers)
 
-    def _samples(self, files: list[Path]) -> Iterator[np.ndarray]:
+    def _samples(self, file: Path) -> np.ndarray:
         from scipy.signal import resample_poly
 
-        for file in files:
-            samples = recording_sets.read_wav(file, RATE)
-            if self.rate != RATE:
-                resampled = resample_poly(samples.astype(np.float64), 1, 2)
-                loudest = recording_sets.LOUDEST
-                samples = resampled.round().clip(-loudest, loudest - 1).astype(np.int16)
-            yield samples
-
-
-def _count_frames(file: Path) -> int:
-    try:
-        with wave.open(str(file)) as clip:
-            return clip.getnframes()
-    except (wave.Error, EOFError, OSError) as error:
-        raise DataError(f"{file} is not a WAV file ({error}); get it again") from error
+        samples = recording_sets.read_wav(file, RATE)
+        if self.rate == RATE:
+            return samples
+        resampled = resample_poly(samples.astype(np.float64), 1, 2)
+        loudest = recording_sets.LOUDEST
+        return resampled.round().clip(-loudest, loudest - 1).astype(np.int16)
 
 
 def _read_list(file: Path) -> set[str]:

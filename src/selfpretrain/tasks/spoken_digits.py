@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 
 from ..config import Count, Seed, spec
-from ..data.dataset import Augmentation
 from ..data.download import Download
 from ..data.spec import SequenceSpec
 from ..data.splits import split_rows
@@ -61,6 +60,7 @@ class SpokenDigits(Prepared):
         ),
     )
     places = (f"{ARCHIVE}/recordings", "fsdd/recordings", "fsdd/fsdd.parquet")
+    augmentation = NoisySignals()  # noise, other loudness and shifts in time
 
     features: recording_sets.Features = "raw"
     longest: Count = 8000  # maximum length in samples; longer recordings (0.7 %) are truncated
@@ -74,13 +74,10 @@ class SpokenDigits(Prepared):
             clips = replace(clips, speakers=None)
         return recording_sets.write(out, clips, self.features, RATE, NAMES)
 
-    def augmentation(self) -> Augmentation:
-        """Return noise, other loudness and shifts in time."""
-        return NoisySignals()
-
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)
-        takes = sorted(_read_parquet(path) if path.is_file() else _read_folder(path), key=_sort_key)
+        found = _read_parquet(path) if path.is_file() else _read_folder(path)
+        takes = sorted(found, key=lambda take: (take.digit, take.speaker, take.number))
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
         speakers = np.array([t.speaker for t in takes])
         if self.split == "takes":
@@ -88,10 +85,6 @@ class SpokenDigits(Prepared):
         else:
             split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
-
-
-def _sort_key(take: Take) -> tuple[int, str, int]:
-    return take.digit, take.speaker, take.number
 
 
 def _read_parquet(file: Path) -> Iterator[Take]:

@@ -44,7 +44,7 @@ class StateTracking(AbilityTask):
 
     @property
     def form(self) -> SequenceSpec:
-        """One token per element or state; one of the states at every question."""
+        """Return one token per element or state; one of the states at every question."""
         names = self._names()
         return SequenceSpec(Tokens(2 * len(names)), 2 * self.shown + self.asked, PositionClasses(names))
 

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 
 from ..config import Count, spec
-from ..data.dataset import Augmentation, SequenceDataset
+from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
 from .base import Card, Task
@@ -39,6 +39,7 @@ class Stdlib(Task):
         "finetune.budget.steps=800",
         "scratch.budget.steps=800",
     )
+    augmentation = DroppedSymbols(ord(" "))  # spaces in place of some characters
 
     train: Annotated[int, Field(ge=8, le=6000)] = 2000  # training windows; a smaller number gives a subset
     val: Annotated[int, Field(ge=8, le=1000)] = 1000  # validation windows
@@ -50,14 +51,13 @@ class Stdlib(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """64 ASCII codes and eight classes."""
+        """Return 64 ASCII codes and eight classes."""
         return SequenceSpec(Tokens(vocab=128), 64, Classes(tuple(_load_snapshot()["packages"].tolist())))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the windows of a split, with classes in turn; the group of a window is its source file."""
         arrays = _load_snapshot()
-        count = {"train": self.train, "val": self.val, "test": self.test}[split]
-        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[:count]
+        rows = np.flatnonzero(arrays["split"] == SPLITS.index(split))[: getattr(self, split)]
         examples = SequenceDataset.from_array(arrays["text"][rows], arrays["label"][rows])
         examples = replace(examples, groups=torch.from_numpy(arrays["source"][rows].astype(np.int64)))
         return limit_labels(examples, self.labels) if split == "train" else examples
@@ -65,10 +65,6 @@ class Stdlib(Task):
     def symbols(self) -> tuple[str, ...]:
         """Return the 128 ASCII characters."""
         return tuple(map(chr, range(128)))
-
-    def augmentation(self) -> Augmentation:
-        """Return spaces in place of some characters."""
-        return DroppedSymbols(ord(" "))
 
     def tiny(self) -> "Stdlib":
         """Return the task with 160 training windows, and 80 in each of val and test."""

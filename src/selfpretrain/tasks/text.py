@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import Field
 
 from ..config import Seed, spec
-from ..data.dataset import Augmentation
 from ..data.spec import Classes, SequenceSpec, Tokens
 from ..data.store import DatasetWriter
 from .base import Card
@@ -20,10 +19,8 @@ from .common import text_imdb, tokenizer
 from .common.augmentations import DroppedSymbols
 from .common.stored import Prepared
 
-VAL_SHARE = 0.10
-"""Share of the training reviews held out for validation."""
-MIN_COUNT = 15
-"""Occurrences in the training split that a character needs to enter the vocabulary."""
+VAL_SHARE = 0.10  # share of the training reviews held out for validation
+MIN_COUNT = 15  # occurrences in the training split that a character needs to enter the vocabulary
 
 
 @spec
@@ -43,17 +40,12 @@ class Text(Prepared):
     )
     downloads = (text_imdb.RELEASE,)
     places = text_imdb.PLACES
+    augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     unit: tokenizer.Unit = "characters"  # kind of token: Unicode characters, or the 256 bytes of UTF-8
-    length: Annotated[int, Field(ge=1, le=2**20)] = (
-        4096  # maximum sequence length; longer reviews are truncated at the end
-    )
+    length: Annotated[int, Field(ge=1, le=2**20)] = 4096  # characters; longer reviews are truncated
     split_seed: Seed = 0  # seed of the choice of validation movies
     selection: Literal["held-out", "test"] = "held-out"  # test: select on test, as published; inflated
-
-    def augmentation(self) -> Augmentation:
-        """Return unknown characters in place of some."""
-        return DroppedSymbols(0)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the reviews in their official order; groups are movies."""

@@ -69,15 +69,11 @@ class Ucr(Prepared):
 
     @property
     def name(self) -> str:
-        """Name of the task with its set, e.g. ``ucr:FordA``."""
+        """Return the name of the task with its set, e.g. ``ucr:FordA``."""
         return f"ucr:{self.set}"
 
     def stubbed(self) -> Prepared:
-        """Return the task with a stub, unless its data are prepared or made up.
-
-        Raises:
-            DataError: if the sizes of the set are not known.
-        """
+        """Return the task with a stub, unless its data are prepared or made up."""
         if self.made_up or self.folder.exists():
             return self
         if self.set not in SETS:
@@ -112,11 +108,7 @@ class Ucr(Prepared):
         return SequenceSpec(signal, int(lengths.max()), classes)
 
     def _read(self) -> tuple[Float64[np.ndarray, "n T"], Float64[np.ndarray, "m U"]]:
-        """Return the rows of train and test: the class, then the series, padded with NaN.
-
-        Raises:
-            DataError: if the archive is not here, or has no such set.
-        """
+        """Return the rows of train and test: the class, then the series, padded with NaN."""
         place = require_files(self, *self.places)
         files = _files_in(place)
         found = [name.removesuffix("_TRAIN.tsv") for name in files if name.endswith("_TRAIN.tsv")]
@@ -143,11 +135,7 @@ def _files_in(place: Path) -> dict[str, tuple[Path, str]]:
 
 
 def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n T"]:
-    """Return a table of numbers: the class, then the series.
-
-    Raises:
-        DataError: if it is damaged, or locked with the password of the archive.
-    """
+    """Return a table of numbers: the class, then the series."""
     explain = " cannot be read: {}; unpack the whole archive again, with its password".format
     path = zipfile.Path(file, member) if member else file
     with readable(str(path), explain):
@@ -162,10 +150,9 @@ def _joined(
 ) -> Float64[np.ndarray, "k V"]:
     """Return the rows of both, the shorter ones padded with NaN."""
     width = max(train.shape[1], test.shape[1])
-    rows = [
-        np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan) for part in (train, test)
-    ]
-    return np.concatenate(rows)
+    pads = [((0, 0), (0, width - part.shape[1])) for part in (train, test)]
+    both = zip((train, test), pads, strict=True)
+    return np.concatenate([np.pad(part, pad, constant_values=np.nan) for part, pad in both])
 
 
 def _make_series() -> tuple[Float64[np.ndarray, "n T"], Float64[np.ndarray, "m T"]]:

@@ -3,8 +3,7 @@
 from typing import Literal
 
 # Here and not next to ``ImportOptions``, whose module takes 0.3 s to import: ``--help`` needs only these.
-Kind = Literal["auto", "text", "tokens", "values"]
-"""Kinds of sequences: UTF-8 text, tokens, or real values."""
+Kind = Literal["auto", "text", "tokens", "values"]  # kinds of sequences: UTF-8 text, tokens, or real values
 TargetKind = Literal["auto", "classes", "reals", "sets", "positions"]
 """What is predicted: one class, a number, a set of classes, or a class at every position."""
 AudioFeatures = Literal["raw", "mel", "mfcc"]

@@ -34,6 +34,7 @@ from .options import ImportOptions
 from .plan import ImportPlan, at_position
 from .source import check_memory, check_unpacked, lists_of, notes_on, readable, words
 
+NAME = "sequence {}".format  # how messages name a sequence: from 0, as in NumPy
 KEYS = ("x", "y", "lengths", "offsets", "groups", "split")
 ROLES = {"y": "label", "groups": "group", "split": "split"}
 """Arrays that describe whole sequences, and their roles."""
@@ -66,7 +67,7 @@ def plan_of_arrays(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> 
     facts["split"] = "given" if "split" in arrays else "made"
     notes = _hints(found, None if options.target == "reals" else described.get("y")) + notes_on(changed)
     found, options = replace(found, columns=columns), replace(options, label="y")
-    return ImportPlan(found, options, _name, at_position, found=facts, notes=notes)
+    return ImportPlan(found, options, NAME, at_position, found=facts, notes=notes)
 
 
 def read_sequences(arrays: Mapping[str, np.ndarray], kind: Kind) -> Sequences:
@@ -75,7 +76,15 @@ def read_sequences(arrays: Mapping[str, np.ndarray], kind: Kind) -> Sequences:
     Raises:
         DataError: if there are none, or they contradict ``lengths`` or ``offsets``.
     """
-    flat, starts, lengths = _find_sequences(arrays)
+    x = _native(arrays["x"])
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
+    if "lengths" in arrays and "offsets" in arrays:
+        raise DataError("`lengths` belongs to padded rows, `offsets` to a flat x; give one of them")
+    if "offsets" in arrays:
+        flat, starts, lengths = _ragged(x, arrays["offsets"])
+    else:
+        flat, starts, lengths = _padded(x, arrays.get("lengths"))
     if not len(starts):
         raise DataError("x holds no sequence")
     check_memory(int(lengths.sum()) * flat[:1].nbytes, "x")
@@ -87,11 +96,6 @@ def read_sequences(arrays: Mapping[str, np.ndarray], kind: Kind) -> Sequences:
         return Sequences("tokens", flat, lengths, np.arange(len(lengths)))
     flat = flat if flat.ndim == 2 else flat[:, None]
     return Sequences("values", flat, lengths, np.arange(len(lengths)))
-
-
-def _name(row: int) -> str:
-    """Return the number of a sequence, from 0 as in NumPy."""
-    return f"sequence {row}"
 
 
 def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
@@ -108,28 +112,8 @@ def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
     return hints
 
 
-def _find_sequences(arrays: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a flat array (T,) or (T, C), and (n,) where sequences start in it and how long they are.
-
-    Raises:
-        DataError: if ``x`` holds no numbers, or ``lengths`` or ``offsets`` do not fit it.
-    """
-    x = _native(arrays["x"])
-    if x.dtype.kind not in "biuf":
-        raise DataError(f"x is {x.dtype}; it must hold integers (tokens) or floats (values)")
-    if "lengths" in arrays and "offsets" in arrays:
-        raise DataError("`lengths` belongs to padded rows, `offsets` to a flat x; give one of them")
-    if "offsets" in arrays:
-        return _ragged(x, arrays["offsets"])
-    return _padded(x, arrays.get("lengths"))
-
-
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped.
-
-    Raises:
-        DataError: if the file is damaged, or holds Python objects.
-    """
+    """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped."""
     if path.suffix == ".npz":
         with readable(path.name, _plain):
             with zipfile.ZipFile(path) as archive:
@@ -271,16 +255,9 @@ def _named(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if match is None:
             return found
         parts.setdefault(match[1].lower(), {})[match[2].lower()] = array
-    return _joined_splits(parts) if "x" in parts else found
-
-
-def _joined_splits(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return arrays of several splits, by array and split, as one of each and ``split``.
-
-    Raises:
-        DataError: if a split lacks an array that another has.
-    """
-    splits = list(parts.get("x", {}))
+    if "x" not in parts:
+        return found
+    splits = list(parts["x"])
     for key, of_key in parts.items():
         if odd := set(splits) ^ set(of_key):
             raise DataError(f"the arrays of split {odd.pop()!r} are incomplete: each needs x and {key}")
@@ -293,11 +270,7 @@ def _joined_splits(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndar
 
 
 def _described(name: str, array: np.ndarray, n: int, several: bool) -> np.ndarray:
-    """Return labels, groups or splits (n,), or if there may be several labels (n, ...), checked.
-
-    Raises:
-        DataError: if their number or type does not fit.
-    """
+    """Return labels, groups or splits (n,), or if there may be several labels (n, ...), checked."""
     array = _native(array)
     if array.shape == (n, 1) and not (several and name == "y"):
         array = array[:, 0]
@@ -313,7 +286,7 @@ def _several(y: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed
     """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; NaN is unknown."""
     if options.target == "sets":
         table = np.ma.filled(y.astype(np.float64), np.nan)
-        return labels_of_table(table, [str(k) for k in range(y.shape[1])], lambda row: f"sequence {row}")
+        return labels_of_table(table, [str(k) for k in range(y.shape[1])], NAME)
     if options.target != "positions":
         raise DataError(
             f"`y` has shape {y.shape}; say --target sets for a table of 0 and 1, or --target positions"

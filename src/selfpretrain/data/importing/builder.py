@@ -20,6 +20,7 @@ from . import MissingPolicy
 from .label_columns import LabelColumn
 from .options import ImportOptions
 from .plan import ImportPlan
+from .source import first_true
 
 CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
 SUSPICIOUS = 0.02
@@ -51,7 +52,11 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
 
     labels = label_column.encode(found, plan.name)
     strata = labels.strata
-    _check_different(equal[strata >= 0])
+    if (different := len(np.unique(equal[strata >= 0]))) < len(SPLITS):
+        raise DataError(
+            f"{different} different sequences with a label cannot fill three splits, and equal ones are "
+            f"never in two; give more examples"
+        )
     split, split_notes = assign_splits(strata, groups, given, equal, options.split_seed)
     counts = {
         f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
@@ -59,7 +64,11 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     } | counts
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
     notes += split_notes + labels.check(split, split >= 0)
-    notes += _few_groups(split, groups)
+    if groups is not None:  # a score on one patient says little about others
+        held = [(name, len(np.unique(groups[split == i]))) for i, name in enumerate(SPLITS)]
+        few = ", ".join(f"{name} holds {count}" for name, count in held if count < MIN_GROUPS)
+        number = len(np.unique(groups))
+        notes += [f"of {number:,} groups {few}; scores rest on so few"] if few else []
     notes += _near_duplicates(flat, sketch, lengths, split, groups)
 
     symbols = int(flat.max()) + 1 if plan.signal == "tokens" else 0
@@ -138,9 +147,6 @@ def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> 
     cut     ends a row where only missing values follow; missing values before that are refused
     fill    interpolates linearly; before the first and after the last known value, repeats that value
     mask    fills, and adds one channel per channel: 1 where the value was known
-
-    Raises:
-        DataError: naming the first row and position of a missing value, and the choices.
     """
     with np.errstate(over="ignore"):
         found = replace(found, flat=found.flat.astype(np.float32))
@@ -160,11 +166,7 @@ def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> 
 
 
 def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
-    """Return tokens as integers.
-
-    Raises:
-        DataError: naming the first one that is not a token.
-    """
+    """Return tokens as integers."""
     flat = found.flat
     if flat.dtype == np.uint8:
         return flat
@@ -181,9 +183,9 @@ def _numbers(found: Sequences, role: str, plan: ImportPlan) -> np.ndarray:
     """Return (n,) the number of each sequence's group, by first appearance, or split."""
     column = found.columns[role]
     if column.null_count:
-        row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
+        row = int(found.rows[first_true(column.is_null())])
         name = plan.options.roles.get(role, "groups" if role == "group" else role)
-        raise DataError(f"{plan.name(int(found.rows[row]))}: {name} is empty; every sequence needs one")
+        raise DataError(f"{plan.name(row)}: {name} is empty; every sequence needs one")
     encoded = column.dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
     if role == "group":
@@ -249,33 +251,6 @@ def _near_duplicates(
         f"{count:,} of {len(held):,} val and test sequences share half of their content with one of "
         f"train; are they overlapping windows of one recording? {advice}"
     ]
-
-
-def _check_different(equal: np.ndarray) -> None:
-    """Check that labelled sequences are different enough to fill all splits; equal ones are never in two.
-
-    Args:
-        equal: (n,) a number per labelled sequence, the same for equal ones.
-
-    Raises:
-        DataError: if they are not.
-    """
-    different = len(np.unique(equal))
-    if different < len(SPLITS):
-        raise DataError(
-            f"{different} different sequences with a label cannot fill three splits, and equal ones are "
-            f"never in two; give more examples"
-        )
-
-
-def _few_groups(split: np.ndarray, groups: np.ndarray | None) -> list[str]:
-    """Return a note if a split has few groups: a score on one patient says little about others."""
-    if groups is None:
-        return []
-    counts = [len(np.unique(groups[split == number])) for number in range(len(SPLITS))]
-    few = [f"{name} holds {count}" for name, count in zip(SPLITS, counts, strict=True) if count < MIN_GROUPS]
-    note = f"of {len(np.unique(groups)):,} groups {', '.join(few)}; scores rest on so few"
-    return [note] if few else []
 
 
 def _rounded(flat: np.ndarray) -> int:

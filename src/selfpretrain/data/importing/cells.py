@@ -10,12 +10,10 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from .numerals import Sign, has_commas, with_points
 from .options import ImportOptions
-from .source import MISSING, is_list, lists_of, words
+from .source import MISSING, first_true, is_list, lists_of, words
 
-Where = Callable[[int], str]
-"""Returns the name of a row of a batch, for messages."""
-Ragged = tuple[np.ndarray, np.ndarray]
-"""Flat array of sequences end to end, and their lengths."""
+Where = Callable[[int], str]  # returns the name of a row of a batch, for messages
+Ragged = tuple[np.ndarray, np.ndarray]  # flat array of sequences end to end, and their lengths
 
 
 def named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array:
@@ -47,7 +45,7 @@ def label_words(
         if decimal == ",":
             cells = with_points(cells)
         elif options.target == "auto":
-            row = int(pc.match_substring(cells, ",").fill_null(False).to_numpy(zero_copy_only=False).argmax())
+            row = first_true(pc.match_substring(cells, ","))
             raise DataError(
                 f"{where(row)}: label {cells[row].as_py()[:40]!r} may be a number with a decimal comma; "
                 f"write decimals with a point, or give --target classes, sets or positions"
@@ -126,7 +124,7 @@ def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
         pc.match_substring_regex(array, r"\d,\d"), pc.match_substring_regex(array, r"\d(\s*;|\s+[-+.\d])")
     )
     if pc.any(mixed).as_py():
-        row = int(mixed.fill_null(False).to_numpy(zero_copy_only=False).argmax())
+        row = first_true(mixed)
         raise DataError(
             f"{where(row)}: column {column!r} holds {array[row].as_py()[:40]!r}; separate numbers by commas "
             f"or by spaces, and write decimals with a point"
@@ -145,7 +143,13 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
     if is_text(array.type):
         text = pc.utf8_trim_whitespace(array)
         if decimal == ",":
-            _refuse_points(text, where, column)
+            points = pc.match_substring(text, ".")
+            if pc.any(points).as_py():  # which may separate thousands
+                row = first_true(points)
+                raise DataError(
+                    f"{where(row)}: column {column!r} holds {text[row].as_py()[:40]!r}, but other numbers of "
+                    f"the table have a decimal comma; write all decimals with a point"
+                )
             text = with_points(text)
         text = pc.if_else(pc.is_in(text, pa.array(MISSING, text.type)), None, text)
         try:
@@ -159,23 +163,14 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
     return array.to_numpy(zero_copy_only=False)
 
 
-def _refuse_points(cells: pa.Array, where: Where, column: str) -> None:
-    """Refuse a point in a table with decimal commas, where it may separate thousands."""
-    points = pc.match_substring(cells, ".").fill_null(False).to_numpy(zero_copy_only=False)
-    if points.any():
-        row = int(points.argmax())
-        raise DataError(
-            f"{where(row)}: column {column!r} holds {cells[row].as_py()[:40]!r}, but other numbers of the "
-            f"table have a decimal comma; write all decimals with a point"
-        )
-
-
 def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]) -> Ragged:
-    """Stack several columns of lists as channels (T, C) of one sequence.
+    """Return the lists of one column as they are, of several as channels (T, C) of one sequence.
 
     Raises:
         DataError: if the columns of a row differ in length.
     """
+    if len(parts) == 1:
+        return parts[0]
     lengths = parts[0][1]
     for (_, others), column in zip(parts, columns, strict=True):
         wrong = np.flatnonzero(lengths != others)

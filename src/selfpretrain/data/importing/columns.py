@@ -12,21 +12,8 @@ from ...errors import DataError, join_names
 from ...system.events import report_progress
 from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
-from .cells import (
-    Ragged,
-    Where,
-    is_bytes,
-    is_number,
-    is_text,
-    label_words,
-    labels_of_table,
-    named_classes,
-    read_lists,
-    read_numbers,
-    read_text,
-    read_written,
-    stack_channels,
-)
+from . import cells
+from .cells import Ragged, Where, is_bytes, is_number, is_text, read_lists, read_numbers, read_written
 from .numerals import NUMBER, Sign, decimal_sign, has_commas
 from .options import ImportOptions
 from .plan import ImportPlan
@@ -60,26 +47,20 @@ class TableLayout:
 
     @property
     def kind(self) -> SequenceKind:
-        """Kind of the sequences."""
+        """Return the kind of the sequences."""
         return "text" if self.form == "text" else self.signal
 
     def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
-        """Return the sequences of some rows.
-
-        Raises:
-            DataError: naming the first cell that does not hold a sequence.
-        """
+        """Return the sequences of some rows."""
         if self.form == "text":
-            return read_text(batch[self.sequence[0]])
+            return cells.read_text(batch[self.sequence[0]])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
             flat, lengths = np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
         else:
             read = read_lists if self.form == "lists" else read_written
             channels = [read(batch[column], where, column) for column in self.sequence]
-            flat, lengths = (
-                channels[0] if len(channels) == 1 else stack_channels(channels, where, self.sequence)
-            )
+            flat, lengths = cells.stack_channels(channels, where, self.sequence)
         return (flat[:, None] if self.signal == "values" and flat.ndim == 1 else flat), lengths
 
     def spot(self, position: int, channel: int) -> str:
@@ -151,15 +132,15 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     class_names = table.class_names(options.label)
 
     def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
-        cells = [batch[column] for column in labels]
+        column = batch[labels[0]]
         if len(labels) > 1:
-            numbers = [read_numbers(each, where, name) for each, name in zip(cells, labels, strict=True)]
-            found = labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
-        elif is_list(cells[0].type):
-            found = word_lists(cells[0], changed)
+            numbers = [read_numbers(batch[name], where, name) for name in labels]
+            found = cells.labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
+        elif is_list(column.type):
+            found = word_lists(column, changed)
         else:
-            found = label_words(cells[0], options, layout.decimal, where, changed)
-            found = named_classes(found, class_names, where) if class_names else found
+            found = cells.label_words(column, options, layout.decimal, where, changed)
+            found = cells.named_classes(found, class_names, where) if class_names else found
         return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
 
     found = read_rows(table, layout, described, describe)
@@ -167,31 +148,17 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     first, last = layout.sequence[0], layout.sequence[-1]
     shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else f"{first} ... {last}"
     facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
-    return ImportPlan(
-        found,
-        options,
-        table.name,
-        layout.spot,
-        BYTES if found.kind == "text" else 0,
-        facts | {"not used": join_names(unused) or "nothing"},
-        [*_hints(unused, sample, options), *notes_on(changed), *table.notes()],
-        {
-            "kind": layout.signal,
-            "form": layout.form,
-            "sequence": layout.sequence,
-            "decimal": layout.decimal,
-        },
-    )
+    facts |= {"not used": join_names(unused) or "nothing"}
+    notes = [*_hints(unused, sample, options), *notes_on(changed), *table.notes()]
+    stored = {"kind": layout.signal} | {key: vars(layout)[key] for key in ("form", "sequence", "decimal")}
+    vocab = BYTES if found.kind == "text" else 0
+    return ImportPlan(found, options, table.name, layout.spot, vocab, facts, notes, stored)
 
 
 def _infer(
     table: Table, options: ImportOptions, labels: list[str], others: list[str]
 ) -> tuple[TableLayout, dict[str, pa.Array]]:
-    """Return how the sequences of a table are stored, and the first rows by which that is judged.
-
-    Args:
-        others: columns that hold neither labels, groups nor splits.
-    """
+    """Return how the sequences of a table are stored, and the first rows by which that is judged."""
     candidates = matching(options.sequence, table.columns) if options.sequence else others
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
@@ -238,11 +205,7 @@ def facts_of(table: Table, sequence: str, options: ImportOptions) -> dict[str, s
 
 
 def with_label(table: Table, options: ImportOptions) -> ImportOptions:
-    """Return the options with the label column filled in, after checking that all columns exist.
-
-    Raises:
-        DataError: if a column does not exist, or no label column is found.
-    """
+    """Return the options with the label column filled in, after checking that all columns exist."""
     if table.has_split and not options.split:
         options = replace(options, split="split")
     for role, column in options.roles.items():
@@ -260,11 +223,7 @@ def with_label(table: Table, options: ImportOptions) -> ImportOptions:
 
 
 def label_columns(table: Table, options: ImportOptions) -> list[str]:
-    """Return the label column; for sets possibly several, each a 0/1 indicator of one label.
-
-    Raises:
-        DataError: if one does not exist.
-    """
+    """Return the label column; for sets possibly several, each a 0/1 indicator of one label."""
     if options.target == "sets":
         return matching(options.label, table.columns)
     return [check_column(options.label, table.columns)]
@@ -295,12 +254,8 @@ def _form(
     columns = {name: [c for c in candidates if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
         return "text", candidates
-    if (
-        named
-        and len(candidates) == 1
-        and options.kind in ("tokens", "values")
-        and is_text(sample[candidates[0]].type)
-    ):
+    one_text = len(candidates) == 1 and is_text(sample[candidates[0]].type)
+    if named and one_text and options.kind in ("tokens", "values"):
         return "written", candidates
     if columns["lists"]:
         if len(columns["lists"]) > 1 and not named:

@@ -10,7 +10,10 @@ from ...errors import DataError, join_names
 from ..spec import SPLITS
 from ..splits import SPLIT_NAMES, UNLABELLED
 
-EVALUATION = ("eval", "evaluation")  # words for test or, beside a test split, for val
+# Words for test or, beside a test split, for val are "eval".
+ROLES: dict[str, str] = {word: SPLITS[number] for word, number in SPLIT_NAMES.items()}
+ROLES |= dict.fromkeys(("eval", "evaluation"), "eval") | dict.fromkeys(UNLABELLED, UNLABELLED[0])
+"""What words in the names of files and folders say of their split."""
 NO_DATA = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")
 """Names, in lower case, of what systems leave in folders; names that begin with a dot are hidden as well."""
 
@@ -32,7 +35,7 @@ def role_of(name: str) -> str:
     Digits are not words. Words that contradict each other are joined by "and"; unlabelled outweighs others.
     """
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name)
-    roles = {_role_of_word(word.lower()) for word in re.findall("[A-Za-z]+", spaced)} - {""}
+    roles = {ROLES.get(word.lower(), "") for word in re.findall("[A-Za-z]+", spaced)} - {""}
     return UNLABELLED[0] if UNLABELLED[0] in roles else " and ".join(sorted(roles))
 
 
@@ -40,14 +43,6 @@ def roles_of(files: Sequence[Path]) -> list[str]:
     """Return (n,) what the names of files and their folders say; folders that all files share say nothing."""
     shared = os.path.commonpath([file.parent for file in files])
     return [role_of(file.relative_to(shared).as_posix()) for file in files]
-
-
-def _role_of_word(word: str) -> str:
-    if word in UNLABELLED:
-        return UNLABELLED[0]
-    if word in EVALUATION:
-        return "eval"
-    return SPLITS[SPLIT_NAMES[word]] if word in SPLIT_NAMES else ""
 
 
 def divide(names: Sequence[str], roles: Sequence[str]) -> list[str]:

@@ -79,11 +79,7 @@ def _of_table(table: Table, options: ImportOptions) -> ImportPlan:
 
 
 def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
-    """Read train and test sequences from files of their own, e.g. NAME_TRAIN and NAME_TEST.
-
-    Raises:
-        DataError: if the files do not fit together, or the names of files give another division.
-    """
+    """Read train and test sequences from files of their own, e.g. NAME_TRAIN and NAME_TEST."""
     if options.split:
         raise DataError("--test says which sequences are for testing; leave --split out")
     train = plan_import(origin, replace(options, test=""))
@@ -97,24 +93,17 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     def name(row: int) -> str:
         return train.name(row) if row < n else test.name(row - n)
 
-    found = [_with_split(train.sequences, "train"), _with_split(test.sequences, "test")]
-    found[1] = replace(found[1], rows=found[1].rows + n)
-    return replace(
-        train,
-        sequences=joined([each for each in found if len(each.lengths)], train.sequences.kind, name),
-        name=name,
-        vocab=max(train.vocab, test.vocab),
-        found=train.found | {"split": f"test is {Path(options.test).name}"},
-        notes=[*train.notes, *test.notes],
-    )
+    tested = _with_split(test.sequences, "test")
+    found = [_with_split(train.sequences, "train"), replace(tested, rows=tested.rows + n)]
+    whole = joined([each for each in found if len(each.lengths)], train.sequences.kind, name)
+    facts = train.found | {"split": f"test is {Path(options.test).name}"}
+    notes = [*train.notes, *test.notes]
+    vocab = max(train.vocab, test.vocab)
+    return replace(train, sequences=whole, name=name, vocab=vocab, found=facts, notes=notes)
 
 
 def _with_split(found: Sequences, split: str) -> Sequences:
-    """Return sequences of this split; a division of the training file into train and val is kept.
-
-    Raises:
-        DataError: if the names of files give another division.
-    """
+    """Return sequences of this split; a division of the training file into train and val is kept."""
     if "split" not in found.columns:
         names = pa.array([split] * len(found.lengths), pa.large_string())
         return replace(found, columns={**found.columns, "split": names})

@@ -47,7 +47,7 @@ class EncodedLabels:
 
     @cached_property
     def present(self) -> np.ndarray:
-        """(n, K) whether a class occurs in a sequence, at any position."""
+        """Return (n, K) whether a class occurs in a sequence, at any position."""
         if self.kind == "sets":
             return self.targets > 0
         found = np.zeros((len(self.lengths), len(self.names)), dtype=bool)
@@ -58,7 +58,7 @@ class EncodedLabels:
 
     @property
     def strata(self) -> np.ndarray:
-        """(n,) stratum for splitting: the class if there is exactly one, else 0; -1 if unlabelled."""
+        """Return (n,) stratum for splitting: the class if there is exactly one, else 0; -1 if unlabelled."""
         if self.kind == "classes":
             return self.targets
         if self.kind == "reals":
@@ -70,31 +70,21 @@ class EncodedLabels:
         return np.where(labelled, 0, UNKNOWN)
 
     def check(self, split: np.ndarray, kept: np.ndarray) -> list[str]:
-        """Check the labels of each split, for the sequences ``kept`` (n,), and return notes for the user.
-
-        Raises:
-            DataError: if a split cannot be used.
-        """
+        """Check the labels of each split, for the sequences ``kept`` (n,), and return notes for the user."""
         if self.kind in ("classes", "reals"):
             return check_splits(split[kept], self.targets[kept], self.names)
         return check_present(split[kept], self.present[kept], self.strata[kept] >= 0, self.names)
 
     def of_examples(self, starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the targets of examples: whole sequences, or windows of them.
-
-        Args:
-            starts, lengths: positions of the examples in the flat array.
-            rows: the sequence that each example is from.
-        """
+        """Return the targets of examples: whole sequences, or windows of them."""
         return at_positions(self.targets, starts, lengths) if self.kind == "positions" else self.targets[rows]
 
     def target(self, split: np.ndarray) -> Target:
         """Return the target spec; real numbers are standardised by the training split."""
         if self.kind == "reals":
             known = self.targets[(split == 0) & ~np.isnan(self.targets)]
-            return Reals(
-                centre=float(known.mean(dtype=np.float64)), spread=float(known.std(dtype=np.float64))
-            )
+            known = known.astype(np.float64)
+            return Reals(centre=float(known.mean()), spread=float(known.std()))
         if self.kind == "classes":
             return Classes(self.names)
         return ClassSets(self.names) if self.kind == "sets" else PositionClasses(self.names)
@@ -120,9 +110,6 @@ class LabelColumn:
     def separate(self, found: Sequences, name: Callable[[int], str]) -> Sequences:
         """Return sequences with one label per sequence, or for sets and positions with lists of labels.
 
-        Args:
-            name: returns how messages name a sequence of the source.
-
         Raises:
             DataError: if there are lists instead of labels, or not as many labels as positions.
         """
@@ -133,8 +120,14 @@ class LabelColumn:
                     f"{self.column} holds lists; say --target sets, or --target positions for one label each"
                 )
             return found
-        if not is_list(labels.type):
-            labels = _split_cells(labels, self.target)
+        separators = SET_SEPARATORS if self.target == "sets" else POSITION_SEPARATORS
+        if is_list(labels.type):
+            pass
+        elif self.target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
+            labels = word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators))
+        else:
+            characters = [None if cell is None else list(cell) for cell in labels.to_pylist()]
+            labels = pa.array(characters, pa.large_list(pa.large_string()))
         counts = _counts(labels)
         wrong = (counts >= 0) & (counts != found.lengths)
         if self.target == "positions" and wrong.any():
@@ -149,11 +142,7 @@ class LabelColumn:
         return replace(found, columns={**found.columns, "label": labels})
 
     def encode(self, found: Sequences, name: Callable[[int], str]) -> EncodedLabels:
-        """Return all labels of what was returned by ``separate``; labels of truncated positions are dropped.
-
-        Raises:
-            DataError: if there are words among real numbers, fewer than two classes, or too many.
-        """
+        """Return all labels of what ``separate`` returned; labels of truncated positions are dropped."""
         labels, rows, lengths = found.columns["label"], found.rows, found.lengths
         if self.target not in ("sets", "positions"):
             targets, names = self._encode(labels, lambda i: name(int(rows[i])))
@@ -204,7 +193,12 @@ class LabelColumn:
         if self.target == "auto":
             self.notes.append(f"{self.column} is taken for real numbers; --target classes makes it classes")
         self.offset = offset_of(np.array(values))
-        rounded = [word for word in words if _is_rounded(word, self.offset)]
+        # Whole numbers beyond those that are exact in float32, which it changes even after the subtraction.
+        whole = [w for w in words if len(w) > 7 and PLAIN.fullmatch(w) and abs(float(w)) >= EXACT]
+        whole = [word for word in whole if not float(word) % 1]
+        nearest = [Decimal(float(np.float32(float(word) - self.offset))) for word in whole]
+        pairs = zip(whole, nearest, strict=True)
+        rounded = [word for word, near in pairs if Decimal(word) != Decimal(self.offset) + near]
         if rounded:
             example = f"e.g. {rounded[0]} to {float(rounded[0]):.8g}"
             self.notes.append(
@@ -220,13 +214,6 @@ def look_real(words: list[str]) -> bool:
     if 2 * len(values) <= len(words):
         return False
     return len(words) > MAX_WHOLE_CLASSES or any(value % 1 for value in values)
-
-
-def _is_rounded(word: str, offset: float) -> bool:
-    """Return whether float32 would change this whole number, after the offset is subtracted."""
-    if len(word) < 8 or not PLAIN.fullmatch(word) or abs(float(word)) < EXACT or float(word) % 1:
-        return False
-    return Decimal(word) != Decimal(offset) + Decimal(float(np.float32(float(word) - offset)))
 
 
 def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
@@ -255,15 +242,6 @@ def _counts(labels: pa.Array) -> np.ndarray:
     """Return (n,) the lengths of lists; -1 where there is none."""
     counts: np.ndarray = pc.list_value_length(labels).fill_null(-1).to_numpy()
     return counts
-
-
-def _split_cells(labels: pa.Array, target: TargetKind) -> pa.Array:
-    """Return lists of the labels in text cells; see ``LabelColumn``."""
-    separators = SET_SEPARATORS if target == "sets" else POSITION_SEPARATORS
-    if target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
-        return word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators))
-    letters = [None if cell is None else list(cell) for cell in labels.to_pylist()]
-    return pa.array(letters, pa.large_list(pa.large_string()))
 
 
 def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:

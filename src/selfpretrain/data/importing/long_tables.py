@@ -14,7 +14,7 @@ from .columns import facts_of, matching, with_label
 from .numerals import Sign, decimal_sign, has_commas, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
-from .source import check_column, check_memory, lists_of, notes_on, words
+from .source import check_column, check_memory, first_true, lists_of, notes_on, words
 from .tables import Table
 
 
@@ -32,9 +32,8 @@ def share_events(train: ImportPlan, test: ImportPlan) -> tuple[ImportPlan, Impor
     def renumbered(plan: ImportPlan, own: list[str]) -> ImportPlan:
         places = np.searchsorted(events, own).astype(np.int32)
         found = replace(plan.sequences, flat=places[plan.sequences.flat])
-        return replace(
-            plan, sequences=found, vocab=len(events), layout={**(plan.layout or {}), "events": events}
-        )
+        layout = {**(plan.layout or {}), "events": events}
+        return replace(plan, sequences=found, vocab=len(events), layout=layout)
 
     return (renumbered(train, known[0]), renumbered(test, known[1])) if events else (train, test)
 
@@ -81,6 +80,11 @@ def read_long(
             columns[role] = lists_of(each, lengths)
         else:
             columns[role] = _constant(role, each, starts, ids)
+    unseen: dict[int, str] = {}
+    if events and (at := np.flatnonzero(flat == len(events))).size:
+        owners, first = np.unique(positions(lengths)[0][at], return_index=True)
+        names = words(cells[values[0]].take(pa.array(at[first]))).to_pylist()
+        unseen = dict(zip(owners.tolist(), names, strict=True))
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
     return ImportPlan(
         Sequences(kind, flat, lengths, np.arange(len(ids)), columns=columns),
@@ -92,16 +96,12 @@ def read_long(
         [*notes_on(changed), *table.notes()],
         layout | ({"events": events} if events else {}),
         {options.id: ids},
-        _unseen(cells[values[0]], flat == len(events), lengths) if events else {},
+        unseen,
     )
 
 
 def _starts(rows: pa.Table) -> np.ndarray:
-    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time.
-
-    Raises:
-        DataError: if a sequence has two rows at one time.
-    """
+    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time."""
     ids = rows["id"].combine_chunks()
     times = rows["time"].combine_chunks()
     is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
@@ -118,9 +118,6 @@ def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) 
     Args:
         starts: (n,) first positions of the sequences.
         names: ids of the sequences.
-
-    Raises:
-        DataError: if the rows of one sequence contradict each other.
     """
     encoded = cells.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -141,9 +138,8 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     for batch in table.batches(used):
         ids = words(batch[options.id], changed)
         if ids.null_count:
-            raise DataError(
-                f"{table.name(n_rows + _first_null(ids))}: {options.id} is empty; every row needs one"
-            )
+            name = table.name(n_rows + first_true(ids.is_null()))
+            raise DataError(f"{name}: {options.id} is empty; every row needs one")
         columns = {"id": ids, "time": batch[options.time]}
         columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
         columns |= {f"value {column}": batch[column] for column in values}
@@ -158,20 +154,12 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     return rows.set_column(1, "time", _times(rows["time"].combine_chunks(), options.time, table))
 
 
-def _first_null(array: pa.Array) -> int:
-    """Return the number of the first null."""
-    return int(np.argmin(array.is_valid().to_numpy(zero_copy_only=False)))
-
-
 def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
-    """Return times as they are or, of text, as integers, floats or timestamps.
-
-    Raises:
-        DataError: naming the first empty cell; or if the text is none of these.
-    """
+    """Return times as they are or, of text, as integers, floats or timestamps."""
     times = words(array) if is_text(array.type) else array
     if times.null_count:
-        raise DataError(f"{table.name(_first_null(times))}: {column} is empty; every row needs one")
+        name = table.name(first_true(times.is_null()))
+        raise DataError(f"{name}: {column} is empty; every row needs one")
     if not is_text(array.type):
         return times
     if decimal_sign([times], table.separator) == ",":
@@ -202,27 +190,12 @@ def _flat(
         except DataError:
             events = sorted(words(only).drop_null().unique().to_pylist())
     if events:
-        return _event_numbers(only, column, events), "tokens", events
+        names = words(only)
+        if names.null_count:
+            raise DataError(
+                f"column {column!r} has {names.null_count:,} empty cells; every event needs a name"
+            )
+        places = pc.index_in(names, value_set=pa.array(events, pa.large_string()))
+        return places.fill_null(len(events)).to_numpy().astype(np.int32), "tokens", events
     flat = np.stack([read_numbers(cell, where, name, decimal) for name, cell in cells.items()], axis=1)
     return (flat[:, 0], "tokens", []) if options.kind == "tokens" else (flat, "values", [])
-
-
-def _event_numbers(array: pa.Array, column: str, events: list[str]) -> np.ndarray:
-    """Return the places (T,) of events among the names of all; of one that is not among them, their number.
-
-    Raises:
-        DataError: if an event has no name.
-    """
-    names = words(array)
-    if names.null_count:
-        raise DataError(f"column {column!r} has {names.null_count:,} empty cells; every event needs a name")
-    places = pc.index_in(names, value_set=pa.array(events, pa.large_string()))
-    numbers: np.ndarray = places.fill_null(len(events)).to_numpy().astype(np.int32)
-    return numbers
-
-
-def _unseen(array: pa.Array, is_unseen: np.ndarray, lengths: np.ndarray) -> dict[int, str]:
-    """Return the first event (T,) of each sequence that is marked, by the number of the sequence."""
-    at = np.flatnonzero(is_unseen)
-    rows, first = np.unique(positions(lengths)[0][at], return_index=True)
-    return dict(zip(rows.tolist(), words(array.take(pa.array(at[first]))).to_pylist(), strict=True))

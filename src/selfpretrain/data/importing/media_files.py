@@ -26,6 +26,7 @@ from .tables import Table
 
 TEXTS = (".txt",)
 LOOKED_AT = 16  # cells that must be names of files in a table of files
+Wrong = dict[int, str] | None
 Read = Callable[[Path], tuple[int, np.ndarray]]
 """Returns the sample rate and the sequence of a file; rate 0: files may differ in it."""
 
@@ -54,7 +55,10 @@ def read_media(
     texts = files[0].suffix.lower() in TEXTS
     channels, wanted = 0, ""  # 0: files may differ in them
     if not texts and options.features == "raw":
-        channels, formats = _usual_format(files)
+        known = Counter(filter(None, map(sample_format, files)))
+        counts = Counter({n: sum(k for (_, m), k in known.items() if m == n) for _, n in known})
+        channels = counts.most_common(1)[0][0] if counts else 0  # of most recordings
+        formats = sorted({dtype for dtype, own in known if own == channels})
         if len(formats) > 1:
             wanted = "float32"
             notes.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
@@ -85,10 +89,7 @@ def read_media(
 
 
 def _described(
-    folder: Path,
-    files: list[Path],
-    options: ImportOptions,
-    listed: dict[str, list[str | None]] | None,
+    folder: Path, files: list[Path], options: ImportOptions, listed: dict[str, list[str | None]] | None
 ) -> tuple[dict[str, list[str | None]], dict[str, str], list[str]]:
     """Return labels, groups and splits of files; what was found; and notes for the user."""
     notes = []
@@ -152,20 +153,12 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
 
 
 def _plan(
-    folder: Path,
-    files: list[Path],
-    read: Read,
-    kind: SequenceKind,
-    options: ImportOptions,
-    wrong: dict[int, str] | None,
+    folder: Path, files: list[Path], read: Read, kind: SequenceKind, options: ImportOptions, wrong: Wrong
 ) -> ImportPlan:
     """Read files, in the order of their names.
 
     Args:
         wrong: records the files that cannot be read, and why; None: the first one is an error.
-
-    Raises:
-        DataError: if two files differ in their format.
     """
     rows: list[int] = []
     sequences: list[np.ndarray] = []
@@ -193,31 +186,16 @@ def _plan(
         report_progress(f"read {folder.name}", row + 1, len(files))
     lengths = np.array(list(map(len, sequences)), dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.zeros(0)
-    layout = {
-        "kind": "values" if kind == "values" else "tokens",
-        "form": "texts" if kind == "text" else "recordings",
-        "features": options.features,
-        "rate": rate,
-        "resample": options.rate,
-        "dtype": str(flat.dtype),
-    }
-    return ImportPlan(
-        Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {}),
-        options,
-        names.__getitem__,
-        at_position,
-        BYTES if kind == "text" else 0,
-        layout=layout,
-        others={"file": names},
-    )
+    layout: Json = {"kind": "values" if kind == "values" else "tokens"}
+    layout |= {"form": "texts" if kind == "text" else "recordings", "features": options.features}
+    layout |= {"rate": rate, "resample": options.rate, "dtype": str(flat.dtype)}
+    found = Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {})
+    name, vocab, others = names.__getitem__, BYTES if kind == "text" else 0, {"file": names}
+    return ImportPlan(found, options, name, at_position, vocab, layout=layout, others=others)
 
 
 def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:
-    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
+    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features."""
     with readable(name):
         if file.suffix.lower() in TEXTS:
             return 0, np.frombuffer(file.read_bytes(), np.uint8)
@@ -227,14 +205,6 @@ def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarra
         if options.rate or options.features != "raw":
             return 0, _features(rate, samples, options)
         return rate, samples
-
-
-def _usual_format(files: list[Path]) -> tuple[int, list[str]]:
-    """Return the channels of most recordings, 0 if unknown, and the sample formats of those."""
-    found = Counter(filter(None, map(sample_format, files)))
-    counts = Counter({n: sum(k for (_, m), k in found.items() if m == n) for _, n in found})
-    channels = counts.most_common(1)[0][0] if counts else 0
-    return channels, sorted({dtype for dtype, own in found if own == channels})
 
 
 def media_in(folder: Path) -> list[Path]:
@@ -275,11 +245,7 @@ def read_listed(table: Table, plan: ImportPlan) -> ImportPlan:
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:
-    """Return the first group of a pattern in a file name; None if it finds nothing.
-
-    Raises:
-        DataError: if the pattern is invalid.
-    """
+    """Return the first group of a pattern in a file name; None if it finds nothing."""
     try:
         match = re.search(pattern, name)
     except re.error as error:
@@ -290,11 +256,7 @@ def _search(role: str, pattern: str, name: str) -> str | None:
 def _check_found(
     names: list[str], roles: list[str], named: dict[str, list[str | None]], options: ImportOptions
 ) -> None:
-    """Check that every file has a label, unless it is unlabelled, and what the patterns ask for.
-
-    Raises:
-        DataError: naming the first file that has not.
-    """
+    """Check that every file has a label, unless it is unlabelled, and what the patterns ask for."""
     for role, found in named.items():
         for name, own, value in zip(names, roles, found, strict=True):
             if value is not None or (role == "label" and own in UNLABELLED):

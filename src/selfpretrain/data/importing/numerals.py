@@ -25,9 +25,6 @@ def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
 
     "0,5" may also be a list of two numbers: that is not clear if several columns hold such cells in a table
     whose columns are separated by commas, or by nothing. "1,234" may be 1234.
-
-    Args:
-        separator: of the columns; "" if the table is not text.
     """
     columns = [column for column in table if has_commas(column)]
     if not columns or (separator not in NO_COMMAS and len(columns) < 2):

@@ -31,6 +31,6 @@ class ImportOptions:
 
     @property
     def roles(self) -> dict[str, str]:
-        """Columns or patterns that describe whole sequences, by role: label, group, split."""
+        """Return the columns or patterns that describe whole sequences, by role: label, group, split."""
         named = {"label": self.label, "group": self.group, "split": self.split}
         return {role: column for role, column in named.items() if column}

@@ -40,15 +40,11 @@ class ImportPlan:
 
     @property
     def signal(self) -> str:
-        """Kind of the sequences: tokens, which text is, or values."""
+        """Return the kind of the sequences: tokens, which text is, or values."""
         return "values" if self.sequences.kind == "values" else "tokens"
 
     def place(self, found: Sequences, marked: np.ndarray) -> str:
-        """Return how messages name the first marked position, (T,) or (T, C), of what was read.
-
-        Args:
-            found: the sequences, some of which may have been left out.
-        """
+        """Return how messages name the first marked position, (T,) or (T, C), of what was read."""
         at, channel = np.argwhere(marked.reshape(len(marked), -1))[0].tolist()
         owner, place = positions(found.lengths)
         return f"{self.name(int(found.rows[owner[at]]))}: {self.spot(int(place[at]), channel)}"

@@ -49,8 +49,13 @@ def read_recording(file: Path) -> tuple[int, np.ndarray]:
     source: Path | io.BytesIO = file
     if header is not None:
         held = max(file.stat().st_size - header.start, 0)
-        if header.is_stream:
-            source = _completed(file, header, held)
+        if header.is_stream:  # the sizes in its header are known once it has ended
+            size = held // header.frame * header.frame if header.frame else held
+            whole = bytearray(file.read_bytes()[: header.start + size])
+            order = ">" if whole[:4] == b"RIFX" else "<"
+            struct.pack_into(f"{order}I", whole, 4, len(whole) - 8)
+            struct.pack_into(f"{order}I", whole, header.size_at, size)
+            source = io.BytesIO(bytes(whole))
         elif header.promised > held:
             unit = header.frame or 1
             what = "samples" if header.frame else "bytes"
@@ -130,11 +135,7 @@ def _read_soundfile(file: Path, source: Path | io.BytesIO) -> tuple[int, np.ndar
 
 
 def _check_last_page(file: Path) -> None:
-    """Check that an Ogg file ends with a whole page that says it is the last.
-
-    Raises:
-        EOFError: if it does not.
-    """
+    """Check that an Ogg file ends with a whole page that says it is the last."""
     with file.open("rb") as opened:
         opened.seek(max(file.stat().st_size - OGG_PAGE, 0))
         tail = opened.read()
@@ -204,13 +205,3 @@ def _aiff_header(file: io.BufferedReader) -> Header | None:
             promised = size - 8 - offset
             return Header(file.tell() + 4 + offset, promised, promised // frames, channels)
     return None
-
-
-def _completed(file: Path, header: Header, held: int) -> io.BytesIO:
-    """Return a WAV file with the sizes in its header that are known once it has ended."""
-    size = held // header.frame * header.frame if header.frame else held
-    whole = bytearray(file.read_bytes()[: header.start + size])
-    order = ">" if whole[:4] == b"RIFX" else "<"
-    struct.pack_into(f"{order}I", whole, 4, len(whole) - 8)
-    struct.pack_into(f"{order}I", whole, header.size_at, size)
-    return io.BytesIO(bytes(whole))

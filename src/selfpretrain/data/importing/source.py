@@ -55,11 +55,7 @@ def check_unpacked(file: Path, size: int, advice: str) -> None:
 
 
 def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int], str]) -> Sequences:
-    """Return several parts of a file as one.
-
-    Args:
-        kind: of the sequences, if there is no part.
-        name: returns how messages name a sequence.
+    """Return several parts of a file as one, empty and of this kind if there is none.
 
     Raises:
         DataError: naming the first sequence of another format than those before.
@@ -79,7 +75,7 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
     columns = {role: pa.concat_arrays([part.columns[role] for part in parts]) for role in parts[0].columns}
     flat, lengths, rows = (
-        np.concatenate([getattr(part, key) for part in parts]) for key in ("flat", "lengths", "rows")
+        np.concatenate([vars(part)[k] for part in parts]) for k in ("flat", "lengths", "rows")
     )
     return Sequences(kind, flat, lengths, rows, columns=columns)
 
@@ -134,9 +130,15 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
         changed: records changed strings, from before to after; "" if it counts as missing.
     """
     try:
-        text = _digits(array) if pa.types.is_floating(array.type) else array.cast(pa.large_string())
+        text = array.cast(pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(f"labels, groups and splits must be words or numbers, not {array.type}") from error
+    if pa.types.is_floating(array.type):  # whole numbers by their digits, "1" rather than "1.0" or "1e15"
+        values = array.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53))
+        whole = pc.fill_null(whole, False)
+        digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
+        text = pc.if_else(whole, digits, text)
     bare = pc.utf8_trim_whitespace(text)
     bare = pc.if_else(pc.is_in(bare, pa.array(MISSING, pa.large_string())), None, bare)
     if changed is not None and len(changed) < MAX_CHANGES:
@@ -166,12 +168,9 @@ def word_lists(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Arr
     return lists_of(words(array.flatten(), changed), lengths, array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _digits(array: pa.Array) -> pa.Array:
-    """Return numbers as strings; whole ones by their digits, "1" rather than "1.0" or "1e15"."""
-    values = array.cast(pa.float64())
-    whole = pc.fill_null(pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53)), False)
-    digits = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.large_string())
-    return pc.if_else(whole, digits, array.cast(pa.large_string()))
+def first_true(marked: pa.Array) -> int:
+    """Return the number of the first cell that is true."""
+    return int(marked.fill_null(False).to_numpy(zero_copy_only=False).argmax())
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes 
 UNCOMPRESSED = "pandas or pyarrow and compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
+EXPLAIN = ": it cannot be read ({})".format
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Yields all rows of the given columns, some at a time."""
 HUB_TIMEOUT = 3.0  # seconds to wait for the hub before falling back to the local cache
@@ -52,12 +52,8 @@ class Table:
     places: RowPlaces | None = None  # of the rows of a text file
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of some columns, in batches.
-
-        Raises:
-            DataError: in one line, whatever is wrong with the file.
-        """
-        with readable(self.path.name, _explain):
+        """Yield all rows of some columns, in batches."""
+        with readable(self.path.name, EXPLAIN):
             yield from self.read(list(dict.fromkeys(columns)))
 
     def name(self, row: int) -> str:
@@ -105,16 +101,15 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
-    with readable(path.name, _explain):
+    with readable(path.name, EXPLAIN):
         if suffix in (".jsonl", ".ndjson"):
             return _json_lines(path)
         if suffix == ".parquet":
             return _parquet(path)
         if suffix in (".arrow", ".feather"):
             return _arrow(path)
-        return _of_text(
-            path, arff_rows(path, encoding) if suffix == ".arff" else csv_rows(path, encoding, header)
-        )
+        is_arff = suffix == ".arff"
+        return _of_text(path, arff_rows(path, encoding) if is_arff else csv_rows(path, encoding, header))
 
 
 def _of_text(path: Path, rows: TextRows) -> Table:
@@ -156,11 +151,7 @@ def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
 
 
 def _text_array(cells: list[str], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return cells of the rows from ``first`` on as an array.
-
-    Raises:
-        DataError: naming the first cell with bytes that are not of the encoding.
-    """
+    """Return cells of the rows from ``first`` on as an array."""
     try:
         return pa.array(cells, pa.large_string())
     except UnicodeEncodeError as error:
@@ -203,11 +194,7 @@ def _json_lines(path: Path) -> Table:
 
 
 def _json_column(values: list[object], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers.
-
-    Raises:
-        DataError: naming the first row that differs in type from the first value, or has half of a letter.
-    """
+    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers."""
     try:
         return pa.array(values)
     except UnicodeEncodeError as error:
@@ -279,10 +266,9 @@ def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     piece = (sizes.cumsum() - sizes) // BATCH
     for at in np.unique(piece, return_index=True)[1].tolist():
         rows = batch.slice(at, int((piece == piece[at]).sum()))
-        columns = [
-            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            for column in rows.columns
-        ]
+        packed = [pa.types.is_dictionary(column.type) for column in rows.columns]
+        both = zip(rows.columns, packed, strict=True)
+        columns = [column.dictionary_decode() if is_packed else column for column, is_packed in both]
         yield pa.RecordBatch.from_arrays(columns, rows.schema.names)
 
 
@@ -313,11 +299,7 @@ def _arrow(path: Path) -> Table:
 
 
 def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
-    """Join files with equal columns; a column ``split`` is added if the names of the files divide them.
-
-    Args:
-        unread: names of the other files in the folder.
-    """
+    """Join files with equal columns; a column ``split`` is added if the names of the files divide them."""
     files = [table.path for table in tables]
     names = [file.relative_to(path).as_posix() for file in files]
     splits = [""] * len(tables)
@@ -347,27 +329,17 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
                     rows = with_column(rows, name, None)
                 yield with_column(rows, "split", split) if has_split and "split" in columns else rows
 
-    return Table(
-        path,
-        [*first.columns, *(["split"] if has_split else [])],
-        read,
-        f"{len(tables)} files, {first.how}" + (f"; not read: {join_names(unread, 3)}" if unread else ""),
-        sum(counts) if all(counts) else 0,
-        first.metadata,
-        has_split,
-        undecided,
-        first.separator,
-    )
+    columns = [*first.columns, "split"] if has_split else first.columns
+    how = f"{len(tables)} files, {first.how}" + (f"; not read: {join_names(unread, 3)}" if unread else "")
+    number = sum(counts) if all(counts) else 0
+    facts = (number, first.metadata, has_split, undecided, first.separator)
+    return Table(path, columns, read, how, *facts)
 
 
 def with_column(batch: pa.RecordBatch, name: str, value: str | None) -> pa.RecordBatch:
     """Return a batch with one more column, which holds the same text in every row; None: it is empty."""
     arrays = [*batch.columns, pa.repeat(pa.scalar(value, pa.string()), batch.num_rows)]
     return pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, name])
-
-
-def _explain(complaint: str) -> str:
-    return f": it cannot be read ({complaint})"
 
 
 def hub_table(name: str) -> Table:
@@ -381,15 +353,16 @@ def hub_table(name: str) -> Table:
     online = not offline and not connection_problem(hub, HUB_TIMEOUT)
     if not online:  # read when the library is imported; without it, requests time out after 30 s
         os.environ["HF_HUB_OFFLINE"] = "1"
-    datasets = _library()
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("hf:owner/name needs the library datasets: pip install 'selfpretrain[hf]'") from error
+    datasets.disable_progress_bars()
     try:
         found = datasets.load_dataset(name)
     except Exception as error:  # the library raises many kinds of errors
-        why = (
-            "not downloaded yet, and the hub cannot be reached"
-            if not online
-            else " ".join(str(error).split())
-        )
+        offline_why = "not downloaded yet, and the hub cannot be reached"
+        why = " ".join(str(error).split()) if online else offline_why
         raise DataError(
             f"hf:{name}: {why[:200]}; download it where there is a network, and name its folder"
         ) from error
@@ -404,21 +377,8 @@ def hub_table(name: str) -> Table:
                 yield with_column(batch.to_batches()[0], "split", split)
 
     first = next(iter(splits.values()))
-    return Table(
-        Path(name.replace("/", "-")),
-        [*first.column_names, "split"],
-        read,
-        f"Hugging Face, {', '.join(splits)}",
-        sum(map(len, splits.values())),
-        first.features.arrow_schema.metadata or {},
-        has_split=True,
-    )
-
-
-def _library() -> ModuleType:
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError("hf:owner/name needs the library datasets: pip install 'selfpretrain[hf]'") from error
-    datasets.disable_progress_bars()
-    return datasets
+    columns = [*first.column_names, "split"]
+    how = f"Hugging Face, {', '.join(splits)}"
+    metadata = first.features.arrow_schema.metadata or {}
+    number = sum(map(len, splits.values()))
+    return Table(Path(name.replace("/", "-")), columns, read, how, number, metadata, has_split=True)

@@ -65,9 +65,8 @@ class RowPlaces:
         if count == len(self.lines):
             return []
         size, line = self.longest
-        why = (
-            f"the row in line {-line} has {size:,} lines" if size > 1 else "the others are empty or comments"
-        )
+        long = f"the row in line {-line} has {size:,} lines"
+        why = long if size > 1 else "the others are empty or comments"
         return [f"{self.file}: {count:,} lines hold {len(self.lines):,} rows; {why}"]
 
 
@@ -109,11 +108,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
 
 
 def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextRow]:
-    """Yield the rows of a file that are not empty; in a file of one column, an empty line is an empty cell.
-
-    Raises:
-        DataError: naming the line of a row whose quotes do not fit, or may have swallowed rows.
-    """
+    """Yield the rows that are not empty; in a file of one column, an empty line is an empty cell."""
     taken: list[str] = []  # lines of the row
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     with _text(path, code) as file:
@@ -260,11 +255,7 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
 
 
 def _arff_cells(line: str, where: str) -> list[str]:
-    """Return the cells of a line of ARFF.
-
-    Raises:
-        DataError: if the line is sparse, or its quotes do not fit.
-    """
+    """Return the cells of a line of ARFF."""
     if line.startswith("{"):
         raise DataError(
             f"{where}: sparse ARFF is not read; save it with all values (Weka: SparseToNonSparse)"

@@ -20,8 +20,7 @@ from .options import ImportOptions
 from .plan import ImportPlan
 from .source import MISSING, check_memory, lines, notes_on, words
 
-Case = tuple[str, np.ndarray, str]
-"""How messages name a case, its series (length, C), and its label."""
+Case = tuple[str, np.ndarray, str]  # how messages name a case, its series (length, C), and its label
 
 
 def read_series(path: Path, options: ImportOptions) -> ImportPlan:
@@ -59,18 +58,11 @@ def read_series(path: Path, options: ImportOptions) -> ImportPlan:
         columns["split"] = pa.array(splits, pa.large_string())
     lengths = np.array([len(values) for values in series], dtype=np.int64)
     flat = np.concatenate(series) if series else np.zeros((0, 1))
-    return ImportPlan(
-        Sequences("values", flat, lengths, np.arange(len(series)), columns=columns),
-        options,
-        names.__getitem__,
-        lambda position, channel: f"dimension {channel}, position {position}",
-        found={
-            "file": ", ".join(file.name for file, _ in files),
-            "sequence": "series of real numbers",
-            "split": "by file" if files[0][1] else "made",
-        },
-        notes=notes_on(changed),
-    )
+    found = Sequences("values", flat, lengths, np.arange(len(series)), columns=columns)
+    facts = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
+    facts["split"] = "by file" if files[0][1] else "made"
+    spot = "dimension {1}, position {0}".format
+    return ImportPlan(found, options, names.__getitem__, spot, found=facts, notes=notes_on(changed))
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
@@ -115,9 +107,8 @@ def _cases(path: Path) -> Iterator[Case]:
                 raise DataError(f"{where}: {len(dimensions)} dimensions, lines before have {channels}")
             lengths = [text.count(",") + 1 if text.strip() else 0 for text in dimensions]
             if min(lengths) < max(lengths):
-                raise DataError(
-                    f"{where}: dimensions of {min(lengths)} to {max(lengths)} positions; make them equal"
-                )
+                sizes = f"dimensions of {min(lengths)} to {max(lengths)} positions"
+                raise DataError(f"{where}: {sizes}; make them equal")
             values = _numbers(dimensions, where).reshape(channels, lengths[0]).T
             size += values.nbytes
             check_memory(size, path.name)

@@ -16,8 +16,7 @@ from torch.autograd.function import once_differentiable
 from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext, State
 
-CHUNK = 32
-"""Positions per compiled graph; compilation takes half a second per position."""
+CHUNK = 32  # positions per compiled graph; compilation takes half a second per position
 Steps = Float[Tensor, "B L ..."]
 
 

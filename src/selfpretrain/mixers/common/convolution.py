@@ -53,10 +53,7 @@ class Convolution(KernelLayer):
             return self.make_kernels([self], length).squeeze(0)
 
     def forward(
-        self,
-        x: Vectors,
-        padding_mask: PaddingMask = None,
-        kernel: Float[Tensor, "c H L"] | None = None,
+        self, x: Vectors, padding_mask: PaddingMask = None, kernel: Float[Tensor, "c H L"] | None = None
     ) -> Vectors:
         """Convolve the real positions of every sequence, then gate."""
         u = x if padding_mask is None else x * padding_mask[..., None]

@@ -37,10 +37,8 @@ NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dty
 """Settings of a config that do not change the network."""
 NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
-CONFIG = "config.json"
-"""File of a checkpoint with its architecture."""
-POOLER = "pooler"
-"""Name of the module that pools a sequence in some networks; it is not used."""
+CONFIG = "config.json"  # file of a checkpoint with its architecture
+POOLER = "pooler"  # name of the module that pools a sequence in some networks; it is not used
 
 
 @spec
@@ -70,7 +68,7 @@ class HfModule(ForeignModule):
 
     def __init__(self, context: LayerContext, settings: HfModel) -> None:
         with translate_errors(settings.name), offline():
-            library = _library()
+            library = import_extra(LIBRARY, PREFIX, "hf")
             plain = json.loads(settings.config)
             config = library.AutoConfig.for_model(plain.pop("model_type"), **plain)
             if context.causal:
@@ -96,12 +94,8 @@ class HfModule(ForeignModule):
 
 
 def read_model(source: str) -> HfModel:
-    """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint.
-
-    Raises:
-        SpecError: if there is no such config, or the library is not installed.
-    """
-    library = _library()
+    """Return the mixer of a folder with a ``config.json``, of such a file, or of a local checkpoint."""
+    library = import_extra(LIBRARY, PREFIX, "hf")
     with translate_errors(source), offline():
         config = library.AutoConfig.from_pretrained(source, local_files_only=True)
     path = Path(source)
@@ -110,16 +104,8 @@ def read_model(source: str) -> HfModel:
     return HfModel(name or config.model_type, json.dumps(settings, sort_keys=True))
 
 
-def _library() -> Any:
-    return import_extra(LIBRARY, PREFIX, "hf")
-
-
 def gpt_neox(width: int, layers: int, heads: int) -> Any:
-    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head.
-
-    Raises:
-        SpecError: if the library is not installed.
-    """
+    """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head."""
     size = width // heads
     rotary_share = max(2, size // 8 * 2) / size
     config = _import_transformers().GPTNeoXConfig(
@@ -150,11 +136,7 @@ def is_available(checkpoint: str | None) -> bool:
 
 
 def build_from_config(checkpoint: str) -> Any:
-    """Return a randomly initialised network with the architecture of a checkpoint.
-
-    Raises:
-        SpecError: if the checkpoint is not on this machine, or the library cannot build it.
-    """
+    """Return a randomly initialised network with the architecture of a checkpoint."""
     library = _import_transformers()
     with translate_errors(checkpoint):
         config = library.AutoConfig.from_pretrained(checkpoint, local_files_only=True)
@@ -185,11 +167,7 @@ def load_pretrained(checkpoint: str) -> Any:
 
 
 def symbol_embeddings(checkpoint: str, symbols: tuple[str, ...]) -> Float[Tensor, "V D"]:
-    """Return the mean token embedding of every symbol's text, in a checkpoint.
-
-    Raises:
-        SpecError: if the checkpoint is not on this machine, or has no tokenizer.
-    """
+    """Return the mean token embedding of every symbol's text, in a checkpoint."""
     table = load_pretrained(checkpoint).get_input_embeddings().weight.detach()
     with translate_errors(checkpoint):
         tokenizer = _import_transformers().AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)

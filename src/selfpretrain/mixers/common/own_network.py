@@ -36,7 +36,7 @@ class OwnLayer(Mixer):
 
     @property
     def name(self) -> str:
-        """Name of the callable in lower case; with ``own-`` before it if a mixer of ours has that name."""
+        """Return the name of the callable in lower case; ``own-`` before it if ours has that name."""
         name = self.factory.rpartition(":")[2].lower()
         return f"own-{name}" if name in names("mixers") else name
 
@@ -79,11 +79,7 @@ class OwnBackbone(OwnLayer):
 
 
 def _check_weights(module: nn.Module, factory: str) -> None:
-    """Check that the weights of a module are set, and that no earlier module of this process has them.
-
-    Raises:
-        SpecError: if they are not; weights that another network has trained would give other results.
-    """
+    """Check that the weights of a module are set, and that no earlier module of this process has them."""
     for name, weight in module.named_parameters():
         if isinstance(weight, UninitializedParameter):
             raise SpecError(f"{factory}: {name} has no shape yet; use layers that are not lazy")
@@ -122,9 +118,8 @@ class OwnModule(ForeignModule):
         y = y[0] if isinstance(y, tuple) else y
         shape = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         if shape != tuple(u.shape):
-            raise SpecError(
-                f"{self.origin} gives {shape} for inputs of shape {tuple(u.shape)}; return that shape"
-            )
+            inputs = f"inputs of shape {tuple(u.shape)}"
+            raise SpecError(f"{self.origin} gives {shape} for {inputs}; return that shape")
         return y[:, :L]
 
     def _at_length(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -22,13 +22,11 @@ from ...shapes import PaddingMask
 from ..base import LayerContext
 from .attention_heads import Heads, PerHead
 
-BLOCK = 128
-"""Block size for patterns that are not made of blocks themselves."""
+BLOCK = 128  # block size for patterns that are not made of blocks themselves
 MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
 # FlexAttention is imported where it is used, as it imports sympy from PyTorch 2.14 on.
-BlockMask = Any
-"""``torch.nn.attention.flex_attention.BlockMask``."""
+BlockMask = Any  # ``torch.nn.attention.flex_attention.BlockMask``
 PairPattern = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A pattern: maps broadcasting indices (head, query, key) to True where the query attends to the key."""
 
@@ -69,7 +67,10 @@ class Pairs(Heads):
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern."""
         if supports_flex(q) and q.shape[2] == self.longest:  # a kernel is compiled for one length
-            return attend_pairs(q, k, v, padding_mask, self._get_layout(q))
+            if self._layout is None or self._layout_of != self._cache_key(q):
+                self._layout_of = self._cache_key(q)
+                self._layout = make_block_mask(self._sees, self.heads, q.shape[2], q.device)
+            return attend_pairs(q, k, v, padding_mask, self._layout)
         keys = _BlockedTensor(k, self.block)
         values = _BlockedTensor(v, self.block)
         real = None if padding_mask is None else _BlockedTensor(padding_mask[:, None, :, None], self.block)
@@ -82,7 +83,8 @@ class Pairs(Heads):
             v_near = values.take(blocks)
             mask = None
             if not near.whole:
-                mask = self._mask(index, near, q.device)[..., : part.shape[2], : k_near.shape[2]]
+                mask = self._pairs(index, near.numbers, q.device) if near.mask is None else near.mask
+                mask = mask[..., : part.shape[2], : k_near.shape[2]]
             if real is not None:
                 real_keys = real.take(blocks).transpose(2, 3)
                 mask = real_keys if mask is None else mask & real_keys
@@ -116,9 +118,6 @@ class Pairs(Heads):
         mask = None if whole else self._pairs(index, numbers, device)
         return BlockNeighbours(numbers.tolist(), numbers, whole, mask)
 
-    def _mask(self, index: int, near: BlockNeighbours, device: torch.device) -> Bool[Tensor, "1 h W S"]:
-        return self._pairs(index, near.numbers, device) if near.mask is None else near.mask
-
     def _pairs(
         self, index: int, blocks: Int[Tensor, "blocks"], device: torch.device, step: int = 1
     ) -> Bool[Tensor, "1 h W S"]:
@@ -132,12 +131,6 @@ class Pairs(Heads):
     def _sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         pattern = self.sees(head, query, key)
         return pattern & (key <= query) if self.causal else pattern
-
-    def _get_layout(self, q: PerHead) -> BlockMask:
-        if self._layout is None or self._layout_of != (q.shape[2], *self._cache_key(q)):
-            self._layout_of = (q.shape[2], *self._cache_key(q))
-            self._layout = make_block_mask(self._sees, self.heads, q.shape[2], q.device)
-        return self._layout
 
 
 class _BlockedTensor:

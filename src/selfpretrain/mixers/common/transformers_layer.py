@@ -43,8 +43,7 @@ DISPATCH = "is_new_implementation", "implementation"
 Channels = Float[Tensor, "B D L"]
 Heads = Float[Tensor, "B L H E"]
 Places = Float[Tensor, "B L D"]
-UNIT = 1e-6
-"""What is added to the squared length of a query or key before it is divided by its length."""
+UNIT = 1e-6  # what is added to the squared length of a query or key before it is divided by its length
 
 
 class TransformersMixer(Mixer):
@@ -60,11 +59,7 @@ class TransformersMixer(Mixer):
 
     @abc.abstractmethod
     def config(self, context: LayerContext) -> dict[str, Any]:
-        """Return the settings of the model that differ from ``usual``.
-
-        Raises:
-            SpecError: if the width does not suit.
-        """
+        """Return the settings of the model that differ from ``usual``."""
 
     def arguments(self, x: Vectors) -> dict[str, Any]:
         """Return the arguments of the layer's forward pass after the first."""
@@ -101,17 +96,13 @@ class TransformersMixer(Mixer):
                 getattr(code, f"{self.model}Model"),
                 getattr(code, layer),
             )
-        except ModuleNotFoundError as error:
-            if error.name == LIBRARY:
+        except (ImportError, AttributeError) as error:
+            if isinstance(error, ModuleNotFoundError) and error.name == LIBRARY:
                 how = "needs the library transformers: pip install 'selfpretrain[hf]'"
                 raise SpecError(f"{name_of(self)} {how}") from error
-            raise SpecError(self._lacks(layer)) from error
-        except (ImportError, AttributeError) as error:
-            raise SpecError(self._lacks(layer)) from error
-
-    def _lacks(self, layer: str) -> str:
-        had = f"transformers {version(LIBRARY)} has no {layer}"
-        return f"{name_of(self)}: {had}; pip install --upgrade 'selfpretrain[hf]'"
+            had = f"transformers {version(LIBRARY)} has no {layer}"
+            advice = "pip install --upgrade 'selfpretrain[hf]'"
+            raise SpecError(f"{name_of(self)}: {had}; {advice}") from error
 
 
 class TransformersCell(RecurrentCell):
@@ -140,14 +131,11 @@ class TransformersCell(RecurrentCell):
             y = self.fast(self.layer, x, **self.arguments(x))
         else:
             x = x.to(state_dtype(x)) if self.single else x
-            with self._precision(x):
+            plain = contextlib.nullcontext()
+            precision: Any = full_precision(x.device) if self.single else plain
+            with KeepDouble() if x.dtype == torch.float64 else precision:
                 y = self.plain(self.layer, x, **self.arguments(x))
         return (y[0] if isinstance(y, tuple) else y), state
-
-    def _precision(self, x: Vectors) -> contextlib.AbstractContextManager[object]:
-        if x.dtype == torch.float64:
-            return KeepDouble()
-        return full_precision(x.device) if self.single else contextlib.nullcontext()
 
 
 class KeepDouble(TorchFunctionMode):
@@ -233,9 +221,8 @@ def kernels(kind: type[nn.Module]) -> dict[str, Function]:
 
 def _dispatched(forward: types.FunctionType) -> dict[str, Mapping[str, Any]]:
     """Return the variables of the library's decorator for every function of it that a forward pass calls."""
-    called = {
-        name: forward.__globals__[name] for name in forward.__code__.co_names if name in forward.__globals__
-    }
+    known = forward.__globals__
+    called = {name: known[name] for name in forward.__code__.co_names if name in known}
     found = {name: _variables(function) for name, function in called.items()}
     return {name: variables for name, variables in found.items() if DISPATCH[0] in variables}
 
@@ -303,10 +290,7 @@ def selective_scan(
 
 
 def rnn_scan(
-    hidden_states: Places,
-    recurrent_gate: Places,
-    reset: Bool[Tensor, "B L 1"],
-    recurrent_states: None = None,
+    hidden_states: Places, recurrent_gate: Places, reset: Bool[Tensor, "B L 1"], recurrent_states: None = None
 ) -> tuple[Places, None]:
     """Return h[t] = a[t] h[t-1] + u[t] of RG-LRU, with a zero at the start of a sequence; keep no state."""
     kind = state_dtype(hidden_states)

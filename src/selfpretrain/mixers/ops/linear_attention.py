@@ -20,14 +20,10 @@ from torch.autograd.function import once_differentiable
 
 from ._exact import full_precision
 
-CHUNK = 128
-"""Chunk size of the causal form; pairs within a chunk are computed explicitly."""
-SMALLEST = 1e-30
-"""Lower bound of the denominator, for queries without any key of positive weight."""
-CHUNK_WITH_DECAY = 64
-"""Chunk size when all features of a head share a decay factor."""
-CHUNK_PER_FEATURE = 16
-"""Chunk size when each feature has its own decay factor."""
+CHUNK = 128  # chunk size of the causal form; pairs within a chunk are computed explicitly
+SMALLEST = 1e-30  # lower bound of the denominator, for queries without any key of positive weight
+CHUNK_WITH_DECAY = 64  # chunk size when all features of a head share a decay factor
+CHUNK_PER_FEATURE = 16  # chunk size when each feature has its own decay factor
 
 Features = Float[Tensor, "B H L M"]
 KeyFeatures = Float[Tensor, "B _ L M"]
@@ -154,10 +150,6 @@ def retention(
     """Return y for S[t] = decay S[t-1] + k[t] v[t]^T, and the last S, one chunk after the other.
 
     Source: Sun et al. (2023), Retentive Network, eq. 7.
-
-    Args:
-        log_decay: logarithms of the factors, in double precision.
-        state: sums before the first position.
     """
     size = min(v.shape[2], CHUNK_WITH_DECAY)
     at = torch.arange(size, dtype=log_decay.dtype, device=log_decay.device)

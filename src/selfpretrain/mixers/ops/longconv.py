@@ -11,8 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from ._exact import full_precision
 
-BLOCK = 1 << 21
-"""Bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout."""
+BLOCK = 1 << 21  # bytes per block of FFTs on CPUs, so that a block stays in a core's cache throughout
 GPU_BLOCK = 1 << 28
 """Bytes per block on other devices, so that few kernels are launched and what a block needs is small."""
 
@@ -51,9 +50,14 @@ def _direct_conv(u: Sequences, kernel: Taps, ahead: int) -> Sequences:
 
 def fast_length(n: int) -> int:
     """Return the smallest number >= ``n`` with no prime factors but 2, 3 and 5, a fast size for FFTs."""
-    while not _is_smooth(n):
+    while True:
+        rest = n
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return n
         n += 1
-    return n
 
 
 def _circular_kernel(past: Taps, future: Taps | None, n: int) -> Float[Tensor, "H n"]:
@@ -145,10 +149,3 @@ def _channels_first(u: Sequences, dtype: torch.dtype) -> Float[Tensor, "H B L"]:
 
 def _copy_channels_last(out: Float[Tensor, "H B L"], y: Sequences) -> None:
     y.flatten(0, 1).copy_(out.flatten(1).T)
-
-
-def _is_smooth(n: int) -> bool:
-    for prime in (2, 3, 5):
-        while n % prime == 0:
-            n //= prime
-    return n == 1

@@ -25,8 +25,7 @@ from ._exact import full_precision
 from .longconv import fast_length
 
 Modes = Complex[Tensor, "H N"] | Float[Tensor, "H N"]
-BLOCK = 1024
-"""Lags per block; products with the block's table take nearly all of the time."""
+BLOCK = 1024  # lags per block; products with the block's table take nearly all of the time
 State = Complex[Tensor, "B N"]
 
 
@@ -205,12 +204,7 @@ def _counts_modes(rate: Tensor) -> bool:
 def modal_scan(
     u: Complex[Tensor, "B L N"], rate: Complex[Tensor, "N"], state: State
 ) -> tuple[Complex[Tensor, "B L N"], State]:
-    """Return z[t] = exp(rate) z[t-1] + u[t], and the state after the last position.
-
-    Args:
-        rate: log of each mode's factor, in double precision.
-        state: z before the first position.
-    """
+    """Return z[t] = exp(rate) z[t-1] + u[t], and the state after the last position."""
     L = u.shape[1]
     n = fast_length(2 * L - 1)
     with full_precision(u.device):

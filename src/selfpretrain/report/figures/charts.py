@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from .. import format
 from ..analysis import SEPARATOR, TaskAnalysis, score_of
 from ..results import CellResult, Measure, Metric, TaskResults
-from ..stage_results import StageResult
 from ..statistics import CONFIDENCE, Estimate, Ranks, estimate
 from .style import (
     BAND,
@@ -45,10 +44,8 @@ BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2,
 """Line style of the best simple baseline."""
 MAX_CONTRASTS = 8
 """Contrasts of a picture of gains above which only those with the control of the first are drawn."""
-MAX_LETTERS = 45
-"""Number of letters that fit below an axis in one line."""
-MAX_POINTS = 100
-"""Largest number of points of one curve: more cannot be seen at its width."""
+MAX_LETTERS = 45  # number of letters that fit below an axis in one line
+MAX_POINTS = 100  # largest number of points of one curve: more cannot be seen at its width
 MAX_POINTS_OF_SEEDS = 4000
 """Largest number of points of all single-seed curves of a task: limits the size of a page."""
 Curve = dict[int, Point]
@@ -69,19 +66,19 @@ class PanelLine:
 
     @cached_property
     def means(self) -> list[tuple[int, float, tuple[float, float] | None]]:
-        """(place, mean, interval clipped to what scores can be) where there are scores; one seed has none."""
-        found = []
+        """Return (place, mean, interval clipped to possible scores) where there are scores."""
+        found: list[tuple[int, float, tuple[float, float] | None]] = []
         for place, scores in enumerate(self.seeds):
             if scores:
                 mean = estimate(scores, confidence=self.confidence)
-                low, high = mean.seed_bounds or (0.0, 0.0)
-                interval = max(low, self.limits[0]), min(high, self.limits[1])
-                found.append((place, mean.mean, interval if mean.n > 1 else None))
+                bounds = mean.seed_bounds
+                clipped = bounds and (max(bounds[0], self.limits[0]), min(bounds[1], self.limits[1]))
+                found.append((place, mean.mean, clipped))
         return found
 
     @cached_property
     def paper(self) -> list[tuple[int, float]]:
-        """(place, number of the paper) where there is one."""
+        """Return (place, number of the paper) where there is one."""
         return [(place, value) for place, value in enumerate(self.printed) if value is not None]
 
 
@@ -255,7 +252,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
     rows, metric = analysis.task.rows, analysis.metric
     every = analysis.task.contrasts
     contrasts = [c for c in every if len(every) <= MAX_CONTRASTS or c[1] == every[0][1]]
-    styles = _contrast_styles(analysis.task.columns, contrasts)
+    styles = [curve_style(at) for at in _colours(analysis.task.columns, contrasts)]
     labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
     with figure_settings(f"gain {title}"):
         legend_rows = -(-(len(labels) + 2) // legend_columns([*labels, "one seed"]))
@@ -285,12 +282,12 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         return to_svg(figure)
 
 
-def _contrast_styles(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return a style per contrast: that of its control, or of its treatment, if these are distinct."""
+def _colours(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
+    """Return a colour per contrast: that of its control, or of its treatment, if these are distinct."""
     for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
         if len(set(arms)) == len(arms):
-            return [curve_style(columns.index(arm)) for arm in arms]
-    return list(map(curve_style, range(len(contrasts))))
+            return list(map(columns.index, arms))
+    return list(range(len(contrasts)))
 
 
 def _gain(axes: "Axes", found: Estimate, height: float, style: dict[str, Any], metric: Metric) -> None:
@@ -347,11 +344,6 @@ def curves(measure: Measure) -> str:
         return to_svg(figure)
 
 
-def with_curves(task: TaskResults) -> list[str]:
-    """Return the rows with validation scores of at least one run."""
-    return list(dict.fromkeys(cell.row for cell in task.finished if cell.scored.curve))
-
-
 def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
     """Draw the validation scores of rows side by side, with their pretraining losses above.
 
@@ -364,9 +356,8 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
     with figure_settings(f"curves {title} {' '.join(rows)}"):
         figure = blank(4.0 if losses else 3.1)
         heights = [2, 3] if losses else [1]
-        grid = figure.subplots(
-            len(heights), len(rows), sharex="col", sharey="row", squeeze=False, height_ratios=heights
-        )
+        shape: Any = {"sharex": "col", "sharey": "row", "squeeze": False, "height_ratios": heights}
+        grid = figure.subplots(len(heights), len(rows), **shape)
         for axes in grid.flat:
             axes.patch.set_visible(False)
             axes.grid(axis="y")
@@ -395,26 +386,21 @@ def learning_curves(task: TaskResults, rows: Sequence[str], title: str) -> str:
 
 def pretraining(cell: CellResult, flops: bool) -> list[Curve]:
     """Return validation loss against compute (or steps) spent, for every stage before the scored one."""
-    curves = []
-    start = 0.0
-    for stage in cell.stages[:-1]:
-        spent = _spent(stage, flops)
-        per_step = spent / max(stage.steps, 1)
-        points = [point for point in stage.curve if math.isfinite(point.loss)]
-        curves.append({point.step: (start + point.step * per_step, point.loss) for point in points})
-        start += spent
-    return curves
+    losses = [[(p.step, p.loss) for p in stage.curve if math.isfinite(p.loss)] for stage in cell.stages]
+    return [_against_cost(cell, at, flops, losses[at]) for at in range(len(cell.stages) - 1)]
 
 
 def finetuning(cell: CellResult, flops: bool, factor: float) -> Curve:
     """Return validation score, times ``factor``, against compute (or steps) spent, of the scored stage."""
-    start = sum(_spent(stage, flops) for stage in cell.stages[:-1])
-    per_step = _spent(cell.scored, flops) / max(cell.scored.steps, 1)
-    return {p.step: (start + p.step * per_step, p.score * factor) for p in cell.scored.curve}
+    scores = [(p.step, p.score * factor) for p in cell.scored.curve]
+    return _against_cost(cell, len(cell.stages) - 1, flops, scores)
 
 
-def _spent(stage: StageResult, flops: bool) -> float:
-    return stage.cost.flops if flops else float(stage.steps)
+def _against_cost(cell: CellResult, at: int, flops: bool, values: Sequence[tuple[int, float]]) -> Curve:
+    """Return values by step of a stage, beside the compute (or steps) spent until then."""
+    spent = [stage.cost.flops if flops else float(stage.steps) for stage in cell.stages[: at + 1]]
+    start, per_step = sum(spent[:-1]), spent[-1] / max(cell.stages[at].steps, 1)
+    return {step: (start + step * per_step, value) for step, value in values}
 
 
 def _arm(axes: "Axes", curves: Sequence[Curve], at: int, label: str, most: int) -> None:

@@ -34,10 +34,8 @@ PAPER: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "linestyle": 
 """Marker of a paper's number, the same for all arms."""
 SEED: dict[str, Any] = {"marker": ".", "markersize": 4, "linestyle": "", "alpha": 0.75}
 """Marker of the score of one seed."""
-SWATCH = 37
-"""Room of a marker and its margins in a legend, in points."""
-AXIS = 40
-"""Room of the ticks and the label of a y axis, in points."""
+SWATCH = 37  # room of a marker and its margins in a legend, in points
+AXIS = 40  # room of the ticks and the label of a y axis, in points
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ OF_PAPERS: dict[str, Any] = {
 """A Times-like font in caption size, as paths or embedded."""
 LOOKS = {"page": Look(), "neurips": Look(5.5, 3.6, OF_PAPERS), "icml": Look(3.25, 3.6, OF_PAPERS)}
 """Look of the report; text width of NeurIPS; column width of ICML."""
-LOOK = ContextVar("LOOK", default=LOOKS["page"])
-"""The look of figures drawn in this context."""
+LOOK = ContextVar("LOOK", default=LOOKS["page"])  # the look of figures drawn in this context
 
 SETTINGS: Any = {
     "svg.fonttype": "none",
@@ -133,16 +130,10 @@ def legend_above(axes: "Axes", title: str, more: Sequence[Any] = ()) -> None:
     handles = [*axes.get_legend_handles_labels()[0], *more]
     letters = int((_room() - SWATCH) / LOOK.get().letter)
     labels = [textwrap.fill(str(handle.get_label()), letters) for handle in handles]
+    columns = legend_columns(labels) if labels else 1
+    space: Any = {"borderaxespad": 0.2, "handlelength": 2.4, "columnspacing": 1.2, "alignment": "left"}
     legend = axes.figure.legend(
-        handles,
-        labels,
-        loc="outside upper left",
-        ncols=legend_columns(labels) if labels else 1,
-        borderaxespad=0.2,
-        handlelength=2.4,
-        columnspacing=1.2,
-        title=title,
-        alignment="left",
+        handles, labels, loc="outside upper left", ncols=columns, title=title, **space
     )
     legend.get_title().set(fontsize=10, fontweight="bold")
 
@@ -158,8 +149,7 @@ def figure_settings(salt: str) -> AbstractContextManager[None]:
     """Apply the shared matplotlib settings in a with block; ``salt`` makes SVG ids reproducible."""
     from matplotlib import rc_context
 
-    settings: Any = SETTINGS | LOOK.get().settings | {"svg.hashsalt": salt}
-    return rc_context(settings)
+    return rc_context(SETTINGS | LOOK.get().settings | {"svg.hashsalt": salt})
 
 
 @contextmanager
@@ -172,9 +162,9 @@ def figure_look(style: str, pdf: Path | None = None) -> Iterator[None]:
         LOOK.reset(before)
 
 
-def canvas(height: float, width: float | None = None) -> "tuple[Figure, Axes]":
-    """Create a transparent figure with axes; sizes in inches, by default as wide as the current look."""
-    figure = blank(height, width)
+def canvas(height: float) -> "tuple[Figure, Axes]":
+    """Create a transparent figure with axes, as wide as the current look; ``height`` in inches."""
+    figure = blank(height)
     axes = figure.add_subplot()
     axes.patch.set_visible(False)
     return figure, axes

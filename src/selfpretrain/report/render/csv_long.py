@@ -19,8 +19,7 @@ SOMETIMES = ("fold", "design")
 
 PRINTED = tuple(f"printed_{field.name}" for field in fields(PaperNumber))
 """Further columns if a paper printed a number for some cell."""
-FORMULA = ("=", "+", "-", "@")
-"""First characters that make a spreadsheet interpret text as a formula."""
+FORMULA = ("=", "+", "-", "@")  # first characters that make a spreadsheet interpret text as a formula
 
 
 def document(results: ExperimentResults) -> str:
@@ -28,9 +27,8 @@ def document(results: ExperimentResults) -> str:
     rows = results.to_rows()
     text = io.StringIO()
     names = {name for row in rows for name in row}
-    metrics = sorted(
-        name for name in names - {*KNOWN, *PRINTED} if name.startswith(("test_", "train_", "val_"))
-    )
+    others = names - {*KNOWN, *PRINTED}
+    metrics = sorted(name for name in others if name.startswith(("test_", "train_", "val_")))
     printed = PRINTED if names & set(PRINTED) else ()
     sometimes = [name for name in SOMETIMES if name in names]
     writer = csv.DictWriter(text, [*KNOWN, *sometimes, *metrics, *printed], restval="", lineterminator="\n")

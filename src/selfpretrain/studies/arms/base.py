@@ -77,14 +77,14 @@ def muon_refusal(task: Task, arms: ArmRecipes) -> str:
 
 def augmentation_of(task: Task) -> Augmentation:
     """Return the augmentation that a task declares; the arm is refused otherwise."""
-    augmentation = task.augmentation()
+    augmentation = task.augmentation
     assert augmentation is not None, "refused otherwise"
     return augmentation
 
 
 def augmentation_refusal(task: Task) -> str:
     """Return why a task cannot be augmented: it declares no augmentation; "" if it can."""
-    return "" if task.augmentation() else f"{name_of(task)} declares no changes that keep its labels"
+    return "" if task.augmentation else f"{name_of(task)} declares no changes that keep its labels"
 
 
 def resolve_arms(chosen: Sequence[str | Arm]) -> tuple[Arm, ...]:

@@ -17,12 +17,9 @@ from ...errors import SpecError
 from ...registry import name_of
 from ..base import Task
 
-UNKNOWN = -1
-"""Class of a position that asks nothing."""
-BLOCK_SIZE = 10_000
-"""Sequences drawn at a time."""
-MIN_FOUND = 100
-"""New sequences per block below which generation gives up."""
+UNKNOWN = -1  # class of a position that asks nothing
+BLOCK_SIZE = 10_000  # sequences drawn at a time
+MIN_FOUND = 100  # new sequences per block below which generation gives up
 
 
 @spec
@@ -45,14 +42,10 @@ class AbilityTask(Task):
         """Return n sequences of tokens and the classes of their positions, both (n, L)."""
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the sequences of one split.
-
-        Raises:
-            SpecError: if there are too few different sequences.
-        """
+        """Return the sequences of one split."""
         inputs, targets = _drawn(replace(self, labels=None))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
-        rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
+        rows = slice(first, first + getattr(self, split))
         classes = targets[rows]
         if split == "train" and self.labels is not None:
             classes = classes.copy()

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from ...data.dataset import Augmentation, Batch, per_channel, to_device
 from ...data.spec import PositionClasses, SequenceSpec, Values
 
 Symmetry = Literal["left-right", "up-down", "transpose"]
+FLIPPED = {"left-right": 2, "up-down": 1}  # axis of the cells (B, S, S, C) that is turned
 
 
 @spec
@@ -35,7 +36,8 @@ class Pictures(Augmentation):
         cells = self._cells(batch.inputs)
         for symmetry in self.symmetries:
             chosen = to_device(torch.rand(len(cells), generator=random) < 0.5, cells.device)
-            cells = torch.where(chosen[:, None, None, None], _reflected(cells, symmetry), cells)
+            flipped = cells.transpose(1, 2) if symmetry == "transpose" else cells.flip(FLIPPED[symmetry])
+            cells = torch.where(chosen[:, None, None, None], flipped, cells)
         if self.shift:
             offsets = torch.randint(-self.shift, self.shift + 1, (2, len(cells)), generator=random)
             cells = _shifted(cells, to_device(offsets, cells.device))
@@ -63,26 +65,14 @@ class Pictures(Augmentation):
         return self.kinds ** torch.arange(self.patch**2, device=like.device)
 
 
-def _reflected(cells: Tensor, symmetry: Symmetry) -> Tensor:
-    if symmetry == "transpose":
-        return cells.transpose(1, 2)
-    return cells.flip(2 if symmetry == "left-right" else 1)
-
-
 def _shifted(cells: Tensor, offsets: Int[Tensor, "2 B"]) -> Tensor:
     """Return pictures moved down and right by their offsets."""
     place = torch.arange(cells.shape[1], device=cells.device)
     rows, columns = (place - offset[:, None] for offset in offsets)
-    inside = _inside(rows, len(place))[:, :, None] & _inside(columns, len(place))[:, None, :]
+    known_rows, known_columns = (of.clamp(0, len(place) - 1) for of in (rows, columns))
+    inside = (rows == known_rows)[:, :, None] & (columns == known_columns)[:, None, :]
     picture = torch.arange(len(cells), device=cells.device)[:, None, None]
-    moved = cells[
-        picture, rows.clamp(0, len(place) - 1)[:, :, None], columns.clamp(0, len(place) - 1)[:, None]
-    ]
-    return moved * inside[..., None]
-
-
-def _inside(place: Tensor, size: int) -> Bool[Tensor, "B S"]:
-    return (place >= 0) & (place < size)
+    return cells[picture, known_rows[:, :, None], known_columns[:, None]] * inside[..., None]
 
 
 @spec
@@ -132,10 +122,9 @@ class DroppedSymbols(Augmentation):
     def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:
         """Return the batch with blanks at random real positions."""
         real = batch.real()
-        dropped = to_device(
-            (torch.rand(real.shape, generator=random) < self.rate) & real, batch.inputs.device
-        )
-        return replace(batch, inputs=batch.inputs.masked_fill(dropped, self.blank))
+        dropped = (torch.rand(real.shape, generator=random) < self.rate) & real
+        inputs = batch.inputs.masked_fill(to_device(dropped, batch.inputs.device), self.blank)
+        return replace(batch, inputs=inputs)
 
 
 @spec

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...config import Seed, spec
-from ...data.dataset import Augmentation
 from ...data.download import Download
 from ...data.spec import SequenceSpec
 from ...data.store import DatasetWriter
@@ -39,12 +38,9 @@ class Cifar(Prepared):
     downloads = DOWNLOADS
     places = PLACES
     grey: ClassVar[bool] = False
+    augmentation = Pictures(("left-right",), shift=4)
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
-
-    def augmentation(self) -> Augmentation:
-        """Return pictures seen in a mirror and shifted by up to four pixels."""
-        return Pictures(("left-right",), shift=4)
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the images as one grey or three colour channels of 256 levels."""
@@ -58,11 +54,7 @@ class Cifar(Prepared):
 
 
 def read_blocks(task: Task) -> Iterator[ImageBlock]:
-    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10.
-
-    Raises:
-        DataError: if neither exists, or the files are damaged.
-    """
+    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10."""
     folder = require_files(task, *PLACES)
     if folder.name != BATCHES:
         yield from read_parquet(folder, "img")

@@ -14,12 +14,9 @@ from jaxtyping import Int, Int8, UInt8
 
 from ...errors import DataError
 
-BASES = "acgtn"
-"""Symbols in the order of their tokens; n is an unknown base."""
-COMPLEMENT = (3, 2, 1, 0, 4)
-"""Token of the base on the other strand, by token."""
-AMBIGUOUS = "nryswkmbdhvu"
-"""Letters of nucleic acids other than a, c, g and t; they are read as n."""
+BASES = "acgtn"  # symbols in the order of their tokens; n is an unknown base
+COMPLEMENT = (3, 2, 1, 0, 4)  # token of the base on the other strand, by token
+AMBIGUOUS = "nryswkmbdhvu"  # letters of nucleic acids other than a, c, g and t; they are read as n
 TARGETS = {
     "coding": ("not coding", "coding"),
     "frames": ("between", "intron", "first of codon", "second of codon", "third of codon"),
@@ -28,8 +25,7 @@ TARGETS = {
 Target = Literal["coding", "frames"]
 SPAN = re.compile(r"<?(\d{1,12})(?:\.\.>?(\d{1,12}))?", re.ASCII)
 """Bases from one to another, both counted from 1; < and > mark genes that go on beyond the record."""
-INDENT = 21
-"""Column at which the location of a feature begins."""
+INDENT = 21  # column at which the location of a feature begins
 
 
 @dataclass(frozen=True)
@@ -61,19 +57,12 @@ class Locus:
     def turned(self) -> "Locus":
         """Return the locus as read on the other strand."""
         exons = (len(self.bases) - self.exons)[::-1, ::-1]
-        return Locus(self.name, reverse_complement(self.bases), exons, not self.reverse)
-
-
-def reverse_complement(bases: UInt8[np.ndarray, "n"]) -> UInt8[np.ndarray, "n"]:
-    """Return the bases of the other strand, in its direction."""
-    return np.array(COMPLEMENT, dtype=np.uint8)[bases[::-1]]
+        bases = np.array(COMPLEMENT, dtype=np.uint8)[self.bases[::-1]]
+        return Locus(self.name, bases, exons, not self.reverse)
 
 
 def read_genbank(text: str, place: str) -> Iterator[Locus]:
     """Yield the records of a file in GenBank's flat format; each must have one coding sequence.
-
-    Args:
-        place: name of the file in error messages.
 
     Raises:
         DataError: naming the first record that cannot be read.

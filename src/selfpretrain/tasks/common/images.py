@@ -12,8 +12,7 @@ from ...data.store import DatasetWriter
 from ...system.events import report_progress
 from .stored import Moments
 
-VAL = 5000
-"""Training images held out for validation."""
+VAL = 5000  # training images held out for validation
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ...config import Count, Seed, spec
-from ...data.dataset import Augmentation, SequenceDataset
-from ...data.spec import Classes, SequenceSpec, Values
+from ...data.dataset import SequenceDataset
+from ...data.spec import Classes, SequenceSpec
 from ...data.store import DatasetWriter
 from ...errors import DataError
 from ...registry import name_of
@@ -28,20 +28,16 @@ from .augmentations import Pictures
 from .stored import LRA_RELEASE, Moments, Prepared, lra_paths, require_files
 
 CLASSES = ("separate", "connected")
-DASHES = {"hard": 14, "intermediate": 9, "easy": 6}
-"""Dashes per contour at each difficulty."""
+DASHES = {"hard": 14, "intermediate": 9, "easy": 6}  # dashes per contour at each difficulty
 FOLDERS = {"hard": "curv_contour_length_14", "intermediate": "curv_contour_length_9", "easy": "curv_baseline"}
 """Folder of each difficulty in the release."""
 EMPTY_FILE = "curv_baseline/imgs/0/sample_172.png"
 """A file of the release (32 pixels, easy) that is known to be empty; it is skipped."""
-CHUNK = 2000
-"""Images between two checkpoints: 400 MB of memory at 256 pixels."""
-MEASURED_IMAGES = 1000
-"""Number of first training images on which mean and standard deviation are measured."""
+CHUNK = 2000  # images between two checkpoints: 400 MB of memory at 256 pixels
+MEASURED_IMAGES = 1000  # number of first training images on which mean and standard deviation are measured
 SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
 """Resolution -> h, where a marker is found as a white square of 2 h + 1 pixels a side."""
-BINS = 32
-"""Bins of the distance between markers, up to the side of an image."""
+BINS = 32  # bins of the distance between markers, up to the side of an image
 
 
 class Images(abc.ABC):
@@ -63,6 +59,7 @@ class PathfinderTask(Prepared):
     packed = True
     resumes = True
     edition = 2
+    augmentation = Pictures(("left-right", "up-down", "transpose"))  # the eight symmetries of the square
 
     source: Literal["generated", "lra"] = "generated"  # lra: the released files of Long Range Arena
     difficulty: Literal["hard", "intermediate", "easy"] = "hard"  # 14, 9 or 6 dashes per contour
@@ -75,7 +72,7 @@ class PathfinderTask(Prepared):
     @property
     @abc.abstractmethod
     def side(self) -> int:
-        """Pixels per side of the real images; synthetic ones have 16."""
+        """Return the pixels per side of the real images; synthetic ones have 16."""
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""
@@ -84,7 +81,11 @@ class PathfinderTask(Prepared):
             images = Synthetic()
         else:
             images = Generated(self) if self.source == "generated" else Released(self)
-        signal = _measure_signal(images)
+        # The first training images are read again on resuming.
+        pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED_IMAGES])
+        moments = Moments()
+        moments.add(pixels.reshape(len(pixels), -1, 1))
+        signal = moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
         n = len(images.split)
         for start in range(out.rows, n, CHUNK):
             rows = np.arange(start, min(start + CHUNK, n))
@@ -93,10 +94,6 @@ class PathfinderTask(Prepared):
             out.checkpoint()
             report_progress(f"{name_of(self)} images", out.rows, n)
         return SequenceSpec(signal, images.side**2, Classes(CLASSES))
-
-    def augmentation(self) -> Augmentation:
-        """Return the eight symmetries of the square."""
-        return Pictures(("left-right", "up-down", "transpose"))
 
     def shortcuts(self) -> dict[str, Callable[[SequenceDataset], Tensor]]:
         """Return the marker distance as a cue: its distribution differs between connected and separate."""
@@ -166,9 +163,8 @@ class Released(Images):
             with Image.open(self.folder / name) as image:
                 pixels = np.asarray(image.convert("L"))
         except OSError as error:
-            raise DataError(
-                f"{self.folder / name} is not an image ({error}); unpack the release again"
-            ) from error
+            file = self.folder / name
+            raise DataError(f"{file} is not an image ({error}); unpack the release again") from error
         if pixels.shape != (self.side, self.side):
             raise DataError(f"{self.folder / name} has {pixels.shape} pixels, not {self.side} by {self.side}")
         return pixels
@@ -209,26 +205,20 @@ def marker_distance(examples: SequenceDataset) -> Tensor:
     return torch.from_numpy(np.hypot(offset[:, 0], offset[:, 1]) * BINS // side).long()
 
 
-def _measure_signal(images: Images) -> Values:
-    """Return the signal measured on the first training images, which are read again on resuming."""
-    pixels, _ = images.read(np.flatnonzero(images.split == 0)[:MEASURED_IMAGES])
-    moments = Moments()
-    moments.add(pixels.reshape(len(pixels), -1, 1))
-    return moments.values(np.ones(len(pixels), dtype=bool), 256, (0.0, 255.0))
-
-
 def _list_images(folder: Path) -> tuple[list[str], np.ndarray]:
     """Return names and labels of all images in the metadata, in the order of the numbered tables."""
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
-    listed = []
-    for table in tables:
-        for line in _read_metadata(table):
-            batch, name, _, label = line[:4]
-            listed.append((f"{batch}/{name}", int(label)))
-    kept = [(name, label) for name, label in listed if not _is_known_empty(folder / name)]
-    return [name for name, _ in kept], np.array([label for _, label in kept])
+    names, labels = [], []
+    for line in (line for table in tables for line in _read_metadata(table)):
+        batch, name, _, label = line[:4]
+        file = folder / batch / name
+        known_empty = file.as_posix().endswith(EMPTY_FILE) and file.is_file() and not file.stat().st_size
+        if not known_empty:
+            names.append(f"{batch}/{name}")
+            labels.append(int(label))
+    return names, np.array(labels)
 
 
 def _read_metadata(table: Path) -> list[Any]:
@@ -243,7 +233,3 @@ def _read_metadata(table: Path) -> list[Any]:
     if any(len(line) < 4 or line[3] not in ("0", "1") for line in lines):
         raise DataError(f"{table} does not say folder, file, number and label of each image; unpack it again")
     return lines
-
-
-def _is_known_empty(file: Path) -> bool:
-    return file.as_posix().endswith(EMPTY_FILE) and file.is_file() and file.stat().st_size == 0

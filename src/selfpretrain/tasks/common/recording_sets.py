@@ -18,12 +18,9 @@ from .stored import Moments
 
 Features = Literal["raw", "mfcc"]
 
-WINDOW = 200
-"""Window length of MFCC, in samples."""
-HOP = 100
-"""Hop length of MFCC, in samples."""
-LOUDEST = 32768
-"""Full scale of 16-bit samples."""
+WINDOW = 200  # window length of MFCC, in samples
+HOP = 100  # hop length of MFCC, in samples
+LOUDEST = 32768  # full scale of 16-bit samples
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,15 @@ def read_wav(path: Path, rate: int) -> Int16[np.ndarray, "length"]:
             f"it must be one channel of 16 bits at {rate} Hz"
         )
     return samples.astype(np.int16)
+
+
+def count_frames(file: Path) -> int:
+    """Return the number of samples of a WAV file."""
+    try:
+        with wave.open(str(file)) as clip:
+            return clip.getnframes()
+    except (wave.Error, EOFError, OSError) as error:
+        raise DataError(f"{file} is not a WAV file ({error}); get it again") from error
 
 
 def mfcc(samples: Int16[np.ndarray, "length"], rate: int) -> Float[np.ndarray, "frames 20"]:

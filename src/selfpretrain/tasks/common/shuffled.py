@@ -5,14 +5,15 @@ The task tests whether self-pretraining learns more than locality.
 """
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from operator import attrgetter
+from typing import Annotated
 
 import torch
 from pydantic import Field
 
 from ...config import Count, spec
 from ...data.dataset import SequenceDataset
-from ...data.spec import SequenceSpec, Split
+from ...data.spec import Split
 from ...errors import SpecError
 from ...registry import name_of
 from ..base import Task
@@ -32,38 +33,16 @@ class Shuffled(Task):
 
     @property
     def name(self) -> str:
-        """Name of the task, e.g. digits-in-blocks-of-8."""
+        """Return the name of the task, e.g. digits-in-blocks-of-8."""
         return f"{name_of(self.task)}-in-blocks-of-{self.block}"
 
-    @property
-    def card(self) -> object:  # type: ignore[override]  # a property here: the card of the wrapped task
-        """Card of the wrapped task."""
-        return self.task.card
-
-    @property
-    def small(self) -> tuple[str, ...]:  # type: ignore[override]  # like the two below
-        """Small-scale hyperparameters of the wrapped task."""
-        return self.task.small
-
-    @property
-    def denoising(self) -> Literal["masked", "causal"]:  # type: ignore[override]
-        """Pretraining objective of the wrapped task."""
-        return self.task.denoising
-
-    @property
-    def masking(self) -> float | None:  # type: ignore[override]
-        """Mask ratio of the wrapped task."""
-        return self.task.masking
-
-    @property
-    def stub(self) -> object:  # type: ignore[override]
-        """Stub of the wrapped task."""
-        return self.task.stub
-
-    @property
-    def form(self) -> SequenceSpec:
-        """Sequence spec of the wrapped task."""
-        return self.task.form
+    # Properties, as these are those of the wrapped task.
+    card = property(attrgetter("task.card"))
+    small = property(attrgetter("task.small"))
+    denoising = property(attrgetter("task.denoising"))
+    masking = property(attrgetter("task.masking"))
+    stub = property(attrgetter("task.stub"))
+    form = property(attrgetter("task.form"))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the examples of a split, each in the permuted order."""

@@ -42,7 +42,7 @@ class StoredTask(Task):
 
     @property
     def form(self) -> SequenceSpec:
-        """Spec stored with the examples; real targets are scaled by the labels that are kept."""
+        """Return the spec stored with the examples; real targets are scaled by the labels that are kept."""
         form = self.data().form
         if self.labels and isinstance(form.target, Reals):
             return dataclasses.replace(form, target=_target_scale(self, self.data().digest))
@@ -82,11 +82,7 @@ class Prepared(StoredTask):
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def stubbed(self) -> "Prepared":
-        """Return the task with a stub, unless its data are prepared or made up.
-
-        Raises:
-            DataError: if there is no stub of these data.
-        """
+        """Return the task with a stub, unless its data are prepared or made up."""
         return self if self.made_up or self.folder.exists() else with_stub(self)
 
     def tiny(self) -> "Prepared":
@@ -108,7 +104,7 @@ class Prepared(StoredTask):
 
     @property
     def folder(self) -> Path:
-        """Folder of the prepared set, which may not exist yet."""
+        """Return the folder of the prepared set, which may not exist yet."""
         key = json.dumps([dataclasses.asdict(self.with_all_labels()), self.edition], default=str)
         name = f"{file_name_of(self)}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         return paths.folders()[0] / "prepared" / name
@@ -131,10 +127,9 @@ def _load_or_write(task: Prepared, path: str) -> StoredDataset:
     if stored := _open_if_sound(folder):
         return stored
     with paths.hold_lock(folder):
-        if stored := _open_if_sound(folder):  # another process has written it meanwhile
-            return stored
-        with open_writer(folder, task.packed, task.resumes) as out:
-            out.finish(task.write(out), {"task": name_of(task)})
+        if not _open_if_sound(folder):  # no other process has written it meanwhile
+            with open_writer(folder, task.packed, task.resumes) as out:
+                out.finish(task.write(out), {"task": name_of(task)})
     return open_dataset(folder)
 
 

@@ -50,16 +50,19 @@ class Reviews:
 
 
 def read_reviews(task: Prepared, part: Part) -> Reviews:
-    """Return all reviews of one part; a few synthetic ones if ``task.made_up``.
-
-    Raises:
-        DataError: if the files are missing or damaged.
-    """
+    """Return all reviews of one part; a few synthetic ones if ``task.made_up``."""
     if task.made_up:
         return _make_synthetic(part)
     path = require_files(task, *PLACES)
     part_path = path.with_name(path.name.replace("train", part))
-    return _read_release(part_path) if path.is_dir() else _read_table(part_path)
+    if path.is_dir():
+        return _read_release(part_path)
+    table = read_columns(part_path, "text", "label")
+    texts = table["text"].to_pylist()
+    labels = table["label"].to_numpy().astype(np.int64)
+    by_movie = "movie" in table.column_names
+    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _hash_texts(texts)
+    return Reviews(texts, labels, groups, by_movie)
 
 
 def read_columns(file: Path, *names: str) -> pa.Table:
@@ -75,15 +78,6 @@ def read_columns(file: Path, *names: str) -> pa.Table:
     if missing := [name for name in names if name not in table.column_names]:
         raise DataError(f"{file} has no column {' and no column '.join(missing)}")
     return table
-
-
-def _read_table(file: Path) -> Reviews:
-    table = read_columns(file, "text", "label")
-    texts = table["text"].to_pylist()
-    labels = table["label"].to_numpy().astype(np.int64)
-    by_movie = "movie" in table.column_names
-    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _hash_texts(texts)
-    return Reviews(texts, labels, groups, by_movie)
 
 
 def _read_release(folder: Path) -> Reviews:

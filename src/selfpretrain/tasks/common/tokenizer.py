@@ -12,13 +12,10 @@ import numpy as np
 from ...data.store import DatasetWriter
 from ...system.events import report_progress
 
-Unit = Literal["characters", "bytes"]
-"""Kind of token: a Unicode character, or a byte of UTF-8."""
+Unit = Literal["characters", "bytes"]  # kind of token: a Unicode character, or a byte of UTF-8
 
-POINTS = 0x110000
-"""Number of Unicode code points."""
-CHUNK = 4096
-"""Texts encoded at a time."""
+POINTS = 0x110000  # number of Unicode code points
+CHUNK = 4096  # texts encoded at a time
 FILLING = ("the", "a", "of", "and", "to", "it", "was", "in", "this", "that", "with", "for", "on", "as", "but")
 
 
@@ -32,12 +29,12 @@ class Tokenizer:
 
     @property
     def vocab(self) -> int:
-        """Vocabulary size."""
+        """Return the vocabulary size."""
         return int(self.numbers.max()) + 1
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Text of each token; U+FFFD for the unknown character, Latin-1 for bytes."""
+        """Return the text of each token; U+FFFD for the unknown character, Latin-1 for bytes."""
         if self.unit == "bytes":
             return tuple(map(chr, range(256)))
         return "\ufffd", *map(chr, np.flatnonzero(self.numbers).tolist())

@@ -30,14 +30,10 @@ from ._tables import (
 
 Y, X, DIRECTION, NEXT_Y, NEXT_X, TOP, BOTTOM, LEFT, RIGHT = range(9)
 """Columns of the trail: start and direction of a dash, pivot of the next dash, box that it may affect."""
-TRIES = 3
-"""Positions tried for a dash before its contour fails."""
-RETRIES = 5
-"""Times a distractor is started before it is omitted."""
-MIN_WEIGHT = 1e-4 * 255 * 2**16
-"""Sum of weights below which a dash cannot be placed."""
-RANDOM_TRIES = 64
-"""Random pixels tried for the start of a distractor before all are enumerated."""
+TRIES = 3  # positions tried for a dash before its contour fails
+RETRIES = 5  # times a distractor is started before it is omitted
+MIN_WEIGHT = 1e-4 * 255 * 2**16  # sum of weights below which a dash cannot be placed
+RANDOM_TRIES = 64  # random pixels tried for the start of a distractor before all are enumerated
 
 
 class Facts(NamedTuple):
@@ -100,39 +96,32 @@ def _grow_pair(tables: Tables, field: Field) -> int:
     """Grow both contours, one dash of each in turn, until a pair is complete; return the number of tries.
 
     Contour 2 starts at a fixed distance from the start of contour 1, in a random direction. Contour 1 starts
-    so far inside that neither first dash can leave the image.
+    so far inside that neither first dash can leave the image. Both end so far apart that a marker is clearly
+    on one of them.
     """
     state = field.state
     trail = field.trail
-    boxes = tables.boxes
-    steps = tables.steps
+    stop = 2 * tables.length
     tries = 0
     while True:
         tries += 1
         angle = below(state, ANGLES)
-        top, bottom, left, right = boxes[FIRST, angle]
+        top, bottom, left, right = tables.boxes[FIRST, angle]
         if bottom < top or right < left:
             continue
         y = top + below(state, bottom - top + 1)
         x = left + below(state, right - left + 1)
-        _write_first_dash(trail, boxes, steps, 0, (y, x, angle))
+        _write_first_dash(tables, trail, 0, (y, x, angle))
         angle = below(state, ANGLES)
         side = below(state, ANGLES)
-        y = round(y + steps[side, APART])
-        x = round(x + steps[side, APART + 1])
-        _write_first_dash(trail, boxes, steps, 1, (y, x, angle))
-        if _extend(tables, field, 2, 2 * tables.length, 2) and _ends_apart(tables, trail):
-            return tries
-
-
-@jit
-def _ends_apart(tables: Tables, trail: np.ndarray) -> bool:
-    """Return whether both contours end so far apart that a marker is clearly on one of them."""
-    last_of_one = 2 * tables.length - 2
-    last_of_two = 2 * tables.length - 1
-    down = abs(trail[last_of_one, Y] - trail[last_of_two, Y])
-    right = abs(trail[last_of_one, X] - trail[last_of_two, X])
-    return max(down, right) >= tables.least
+        y = round(y + tables.steps[side, APART])
+        x = round(x + tables.steps[side, APART + 1])
+        _write_first_dash(tables, trail, 1, (y, x, angle))
+        if _extend(tables, field, 2, stop, 2):
+            down = abs(trail[stop - 2, Y] - trail[stop - 1, Y])
+            across = abs(trail[stop - 2, X] - trail[stop - 1, X])
+            if max(down, across) >= tables.least:
+                return tries
 
 
 @jit
@@ -169,10 +158,10 @@ def _start_distractor(tables: Tables, field: Field, index: int) -> bool:
     """Start a distractor at a random angle on a random free pixel; return False if there is none."""
     for _ in range(TRIES):
         angle = below(field.state, ANGLES)
-        y, x = _free_pixel(field.state, field.blocked, tables.seats, tables.boxes, angle)
+        y, x = _free_pixel(tables, field, angle)
         if y < 0:
             return False
-        least, most = _write_first_dash(field.trail, tables.boxes, tables.steps, index, (y, x, angle))
+        least, most = _write_first_dash(tables, field.trail, index, (y, x, angle))
         if least >= 0 and most < tables.size:
             return True
     return False
@@ -180,15 +169,16 @@ def _start_distractor(tables: Tables, field: Field, index: int) -> bool:
 
 @jit
 def _write_first_dash(
-    trail: np.ndarray, boxes: np.ndarray, steps: np.ndarray, index: int, dash: tuple[int, int, int]
+    tables: Tables, trail: np.ndarray, index: int, dash: tuple[int, int, int]
 ) -> tuple[int, int]:
     """Write a first dash to the trail; return the minimum and maximum coordinate of its end and its pivot."""
     y, x, angle = dash
+    steps = tables.steps
     end_y = math.ceil(y + steps[angle, HEAD])
     end_x = math.ceil(x + steps[angle, HEAD + 1])
     pivot_y = math.ceil(end_y + steps[angle, BACK])
     pivot_x = math.ceil(end_x + steps[angle, BACK + 1])
-    _write_dash(trail, boxes, steps, index, (y, x, angle, pivot_y, pivot_x))
+    _write_dash(trail, tables.boxes, steps, index, (y, x, angle, pivot_y, pivot_x))
     return min(end_y, end_x, pivot_y, pivot_x), max(end_y, end_x, pivot_y, pivot_x)
 
 
@@ -210,32 +200,30 @@ def _write_dash(
 
 
 @jit
-def _free_pixel(
-    state: np.ndarray, blocked: np.ndarray, seats: np.ndarray, boxes: np.ndarray, angle: int
-) -> tuple[int, int]:
+def _free_pixel(tables: Tables, field: Field, angle: int) -> tuple[int, int]:
     """Return a uniformly random free pixel, or (-1, -1); enumerate all only if random draws find none."""
-    top, bottom, left, right = boxes[OTHERS, angle]
+    top, bottom, left, right = tables.boxes[OTHERS, angle]
     high = bottom - top + 1
     wide = right - left + 1
     if high < 1 or wide < 1:
         return -1, -1
     for _ in range(RANDOM_TRIES):
-        y = top + below(state, high)
-        x = left + below(state, wide)
-        if _is_free(blocked, seats, angle, y, x):
+        y = top + below(field.state, high)
+        x = left + below(field.state, wide)
+        if _is_free(tables.seats, field.blocked, angle, y, x):
             return y, x
     free = 0
     chosen = -1
     for index in range(high * wide):
-        if _is_free(blocked, seats, angle, top + index // wide, left + index % wide):
+        if _is_free(tables.seats, field.blocked, angle, top + index // wide, left + index % wide):
             free += 1
-            if below(state, free) == 0:
+            if below(field.state, free) == 0:
                 chosen = index
     return (-1, -1) if chosen < 0 else (top + chosen // wide, left + chosen % wide)
 
 
 @jit
-def _is_free(blocked: np.ndarray, seats: np.ndarray, angle: int, y: int, x: int) -> bool:
+def _is_free(seats: np.ndarray, blocked: np.ndarray, angle: int, y: int, x: int) -> bool:
     """Return whether all pixels that a first dash at (y, x) needs are free."""
     i = 0
     number = seats.shape[1]
@@ -251,15 +239,9 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
     The start of a dash is drawn from the pixels around its pivot with probability proportional to
     weight * (255 - occupied near it); it must not cross any dash before the last one of its contour.
     """
-    state = field.state
-    trail = field.trail
-    sums = field.sums
-    steps = tables.steps
-    turns = tables.turns
-    boxes = tables.boxes
-    masks = tables.masks
-    reach = tables.reach
-    cores = tables.cores
+    trail, sums = field.trail, field.sums
+    turns, boxes, steps = tables.turns, tables.boxes, tables.steps
+    reach, masks, cores = tables.reach, tables.masks, tables.cores
     for index in range(first, stop):
         old = index - stride
         before = trail[old, DIRECTION]
@@ -269,7 +251,7 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
         if total < MIN_WEIGHT:
             return False
         for _ in range(TRIES):
-            i = _find_sum(sums, below(state, total))
+            i = np.searchsorted(sums, below(field.state, total), side="right")
             y = pivot_y + turns[before, i, 0]
             x = pivot_x + turns[before, i, 1]
             if not _crosses(trail, boxes, masks, cores, old, (y, x, turns[before, i, 2])):
@@ -284,48 +266,31 @@ def _extend(tables: Tables, field: Field, first: int, stop: int, stride: int) ->
 def _weigh_pixels(
     trail: np.ndarray, turns: np.ndarray, boxes: np.ndarray, reach: np.ndarray, sums: np.ndarray, old: int
 ) -> int:
-    """Write the cumulative weights of the pixels after dash ``old`` to ``sums``; return the total."""
+    """Write the cumulative weights of the pixels after dash ``old`` to ``sums``; return the total.
+
+    The weight of a pixel falls with the most that any earlier dash occupies near it.
+    """
     before = trail[old, DIRECTION]
     pivot_y = trail[old, NEXT_Y]
     pivot_x = trail[old, NEXT_X]
-    top = pivot_y + boxes[WINDOW, before, 0]
-    bottom = pivot_y + boxes[WINDOW, before, 1]
-    left = pivot_x + boxes[WINDOW, before, 2]
-    right = pivot_x + boxes[WINDOW, before, 3]
-    for i in range(len(sums)):
-        sums[i] = 0
-    for i in range(old):
-        high = trail[i, TOP] <= bottom and trail[i, BOTTOM] >= top
-        if high and trail[i, LEFT] <= right and trail[i, RIGHT] >= left:
-            down = pivot_y - trail[i, Y]
-            across = pivot_x - trail[i, X]
-            _add_occupancy(sums, reach, turns, (trail[i, DIRECTION], before), down, across)
+    rows = reach.shape[1]
+    sums[:] = 0
+    for other in range(old):
+        if _meets(boxes, WINDOW, before, trail, other, pivot_y, pivot_x):
+            direction = trail[other, DIRECTION]
+            top = rows // 2 + pivot_y - trail[other, Y]
+            left = rows // 2 + pivot_x - trail[other, X]
+            for i in range(len(sums)):
+                row = top + turns[before, i, 0]
+                column = left + turns[before, i, 1]
+                if 0 <= row < rows and 0 <= column < rows:
+                    sums[i] = max(sums[i], reach[direction, row, column])
     total = 0
     for i in range(len(sums)):
-        y = pivot_y + turns[before, i, 0]
-        x = pivot_x + turns[before, i, 1]
-        weight = turns[before, i, 3]
-        if _is_inside(boxes, INSIDE, before, y, x):
-            total += weight * (255 - sums[i])
+        if _is_inside(boxes, INSIDE, before, pivot_y + turns[before, i, 0], pivot_x + turns[before, i, 1]):
+            total += turns[before, i, 3] * (255 - sums[i])
         sums[i] = total
     return total
-
-
-@jit
-def _add_occupancy(
-    sums: np.ndarray, reach: np.ndarray, turns: np.ndarray, pair: tuple[int, int], down: int, right: int
-) -> None:
-    """Raise ``sums`` to what a dash occupies near each pixel around a pivot ``down`` and ``right`` of it.
-
-    Args:
-        pair: directions of that dash and of the dash before the pivot.
-    """
-    rows = reach.shape[1]
-    for i in range(len(sums)):
-        row = rows // 2 + down + turns[pair[1], i, 0]
-        column = rows // 2 + right + turns[pair[1], i, 1]
-        if 0 <= row < rows and 0 <= column < rows:
-            sums[i] = max(sums[i], reach[pair[0], row, column])
 
 
 @jit
@@ -335,12 +300,14 @@ def _is_inside(boxes: np.ndarray, box: int, direction: int, y: int, x: int) -> b
 
 
 @jit
-def _find_sum(sums: np.ndarray, chosen: int) -> int:
-    """Return the first index at which the cumulative sum exceeds ``chosen``."""
-    index = 0
-    while sums[index] <= chosen:
-        index += 1
-    return index
+def _meets(
+    boxes: np.ndarray, box: int, direction: int, trail: np.ndarray, other: int, y: int, x: int
+) -> bool:
+    """Return whether a box around (y, x) meets that of an earlier dash."""
+    below_top = trail[other, TOP] <= y + boxes[box, direction, 1]
+    right_of = trail[other, LEFT] <= x + boxes[box, direction, 3]
+    high = below_top and trail[other, BOTTOM] >= y + boxes[box, direction, 0]
+    return high and right_of and trail[other, RIGHT] >= x + boxes[box, direction, 2]
 
 
 @jit
@@ -356,30 +323,18 @@ def _crosses(
     y, x, direction = dash
     if not _is_inside(boxes, FITS, direction, y, x):
         return True
-    top = y + boxes[CORE, direction, 0]
-    bottom = y + boxes[CORE, direction, 1]
-    left = x + boxes[CORE, direction, 2]
-    right = x + boxes[CORE, direction, 3]
-    for i in range(old):
-        high = trail[i, TOP] <= bottom and trail[i, BOTTOM] >= top
-        if high and trail[i, LEFT] <= right and trail[i, RIGHT] >= left:
-            pair = (trail[i, DIRECTION], direction)
-            down = y - trail[i, Y]
-            across = x - trail[i, X]
-            if _overlaps(masks, cores, pair, down, across):
-                return True
-    return False
-
-
-@jit
-def _overlaps(masks: np.ndarray, cores: np.ndarray, pair: tuple[int, int], down: int, right: int) -> bool:
-    """Return whether the core of a dash that starts ``down`` and ``right`` of another hits its mask."""
     rows = masks.shape[1]
-    for i in range(cores.shape[1]):
-        row = rows // 2 + down + cores[pair[1], i, 0]
-        column = rows // 2 + right + cores[pair[1], i, 1]
-        if 0 <= row < rows and 0 <= column < rows and masks[pair[0], row, column] >= cores[pair[1], i, 2]:
-            return True
+    for other in range(old):
+        if _meets(boxes, CORE, direction, trail, other, y, x):
+            hit = trail[other, DIRECTION]
+            top = rows // 2 + y - trail[other, Y]
+            left = rows // 2 + x - trail[other, X]
+            for i in range(cores.shape[1]):
+                row = top + cores[direction, i, 0]
+                column = left + cores[direction, i, 1]
+                inside = 0 <= row < rows and 0 <= column < rows
+                if inside and masks[hit, row, column] >= cores[direction, i, 2]:
+                    return True
     return False
 
 

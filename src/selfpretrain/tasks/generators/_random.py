@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...system.jit import jit
-from ...system.splitmix64 import scramble_one
+from ...system.jit import jit, scramble_one
 
 
 @jit

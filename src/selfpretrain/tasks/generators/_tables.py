@@ -11,28 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-ANGLES = 360
-"""Directions of first dashes, -180..179 degrees."""
-CROSSED = 459
-"""Two masks must not sum to this, 1.8 times 255, at any pixel."""
-FREE = 76
-"""A pixel is free up to this value of a mask, 0.3 times 255."""
-HEAD = 0
-"""First of two columns of ``steps``: from a first dash to its end."""
-BACK = 2
-"""From there to its pivot, the middle of the gap before a dash."""
-AHEAD = 4
-"""From any pivot to the next one."""
-APART = 6
-"""From the start of contour 1 to that of contour 2."""
-ONE_END = 1
-"""Pixels, down or right, within which the ends of both contours cannot be distinguished."""
+ANGLES = 360  # directions of first dashes, -180..179 degrees
+CROSSED = 459  # two masks must not sum to this, 1.8 times 255, at any pixel
+FREE = 76  # a pixel is free up to this value of a mask, 0.3 times 255
+HEAD = 0  # first of two columns of ``steps``: from a first dash to its end
+BACK = 2  # from there to its pivot, the middle of the gap before a dash
+AHEAD = 4  # from any pivot to the next one
+APART = 6  # from the start of contour 1 to that of contour 2
+ONE_END = 1  # pixels, down or right, within which the ends of both contours cannot be distinguished
 NEAR, CORE, WINDOW, INSIDE, FIRST, OTHERS, FITS = range(7)
 """Rows of ``boxes``. From the start of a dash: the area that it may affect, and its core. From its pivot: the
 pixels where the next dash may start. In the image: the pixels far enough from the border, those where contour
 1 and where distractors may start, and those where a later dash fits."""
-FINE = 2
-"""Supersampling: drawn pixels per final pixel and axis."""
+FINE = 2  # supersampling: drawn pixels per final pixel and axis
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,9 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
             let contours end anywhere, even on the same pixel.
     """
     reach = rules.dash + margin
-    ring = _ring(rules.dash + margin)
+    # Distinct pixels (R, 2) of a circle around a pixel's upper left corner, in steps of one.
+    around = np.arange(0, 360, 360 / (2 * reach * math.pi)).tolist()
+    ring = np.unique(np.floor(_steps(reach, [_radians(1) * i for i in around])).astype(np.int64), axis=0)
     first = [_radians(degrees) for degrees in range(-180, 180)]
     later = [math.atan2(dy, dx) for dy, dx in ring.tolist()]
     dashes = np.stack([_dash(rules, margin, a) for a in [*first, *map(_opposite, later)]])
@@ -101,6 +94,13 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         _start_boxes(core, rules.size, rules.padding, quirks=False),
     )
     turns = _turns([*first, *later], ring, rules.continuity)
+    steps = np.zeros((len(turns), 8))  # zero where a direction does not need one
+    steps[:ANGLES, HEAD : HEAD + 2] = _steps(rules.dash, first)
+    steps[:ANGLES, BACK : BACK + 2] = _steps(rules.dash + margin, [_opposite(a) for a in first])
+    steps[:ANGLES, APART : APART + 2] = _steps(rules.apart, [_radians(degrees) for degrees in range(360)])
+    steps[:, AHEAD : AHEAD + 2] = _steps(rules.dash + 2 * margin, [*first, *later])
+    far = rules.padding + margin  # pixels from the border
+    inside = np.tile([far, rules.size - 1 - far] * 2, (len(turns), 1))
     return Tables(
         size=rules.size,
         margin=margin,
@@ -110,17 +110,9 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         distractors=rules.distractors // (length // 3),
         least=0 if quirks else ONE_END + 1,
         contrast=rules.contrast,
-        steps=_all_steps(rules, margin, first, later),
+        steps=steps,
         turns=turns,
-        boxes=np.stack(
-            [
-                _bounding_boxes(near),
-                _bounding_boxes(core),
-                _window_boxes(turns),
-                _inside_boxes(rules, margin, len(turns)),
-                *rooms,
-            ]
-        ),
+        boxes=np.stack([_bounding_boxes(near), _bounding_boxes(core), _window_boxes(turns), inside, *rooms]),
         masks=wide,
         reach=near,
         seats=_pixels(seats[:ANGLES])[:, :, :2],
@@ -141,22 +133,6 @@ def _opposite(angle: float) -> float:
 def _steps(length: int, angles: list[float]) -> np.ndarray:
     """Return (n, 2) steps down and right; not rounded, since the sum of position and step is rounded up."""
     return np.array([(length * math.sin(a), length * math.cos(a)) for a in angles])
-
-
-def _all_steps(rules: Rules, margin: int, first: list[float], later: list[float]) -> np.ndarray:
-    """Return the (A, 8) steps; zero where a direction does not need one."""
-    steps = np.zeros((len(first) + len(later), 8))
-    steps[:ANGLES, HEAD : HEAD + 2] = _steps(rules.dash, first)
-    steps[:ANGLES, BACK : BACK + 2] = _steps(rules.dash + margin, [_opposite(a) for a in first])
-    steps[:ANGLES, APART : APART + 2] = _steps(rules.apart, [_radians(degrees) for degrees in range(360)])
-    steps[:, AHEAD : AHEAD + 2] = _steps(rules.dash + 2 * margin, [*first, *later])
-    return steps
-
-
-def _ring(radius: int) -> np.ndarray:
-    """Return the (R, 2) distinct pixels of a circle around a pixel's upper left corner, in steps of one."""
-    angles = [_radians(1) * index for index in np.arange(0, 360, 360 / (2 * radius * math.pi)).tolist()]
-    return np.unique(np.floor(_steps(radius, angles)).astype(np.int64), axis=0)
 
 
 def _dash(rules: Rules, margin: int, angle: float) -> np.ndarray:
@@ -221,12 +197,6 @@ def _bounding_boxes(images: np.ndarray) -> np.ndarray:
         down, right = (index - centre for index in np.nonzero(image))
         out[i] = down.min() - 1, down.max() + 1, right.min() - 1, right.max() + 1
     return out
-
-
-def _inside_boxes(rules: Rules, margin: int, number: int) -> np.ndarray:
-    """Return (n, 4) boxes of the pixels far enough from the border, the same for all directions."""
-    first = rules.padding + margin
-    return np.tile([first, rules.size - 1 - first] * 2, (number, 1))
 
 
 def _window_boxes(turns: np.ndarray) -> np.ndarray:

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...system.jit import jit
-from ...system.splitmix64 import scramble_one
+from ...system.jit import jit, scramble_one
 from ._random import add_hash
 
 MIN, MAX, MED, SM, CLOSE = range(10, 15)
@@ -45,7 +44,8 @@ def grow(
     n_used = 0
     attempt = attempts[0]
     while n_found < len(lengths) and attempt < attempts[1]:
-        length, value, digest = _tree(_mix(seed, attempt), longest, widest, flat[n_used:], stack, histogram)
+        state = scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))
+        length, value, digest = _tree(state, longest, widest, flat[n_used:], stack, histogram)
         attempt += 1
         if length > shortest and add_hash(seen, digest):
             lengths[n_found] = length
@@ -129,8 +129,3 @@ def _nth(histogram: np.ndarray, n: int) -> int:
         if passed > n:
             return digit
     return 9
-
-
-@jit
-def _mix(seed: int, attempt: int) -> np.uint64:
-    return scramble_one(scramble_one(np.uint64(seed)) ^ np.uint64(attempt))

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...errors import SpecError
-from ...system.jit import jit
-from ...system.splitmix64 import scramble
+from ...system.jit import jit, scramble
 from ._grow import Facts, grow, make_field, max_dashes
 from ._tables import Rules, Tables, tables
 
@@ -25,13 +24,10 @@ RULES = {  # size, margins, padding, dash, thickness, marker, apart, continuity,
     256: Rules(256, (3,), 22, 5, 2.0, 5.0, 27, 1.8, 30, (1.0, 1.0, 1.0)),
 }
 """Parameters by resolution, in pixels."""
-LENGTHS = (6, 9, 14)
-"""Dashes per contour: easy, intermediate and hard in Long Range Arena."""
+LENGTHS = (6, 9, 14)  # dashes per contour: easy, intermediate and hard in Long Range Arena
 QUIRKS = ("lra", "none")
-BLOCK = 32
-"""Images per thread and call."""
-BRIGHT = 200
-"""Minimum brightness of a marker everywhere except at its edge."""
+BLOCK = 32  # images per thread and call
+BRIGHT = 200  # minimum brightness of a marker everywhere except at its edge
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...system.jit import jit
-from ...system.splitmix64 import scramble_one
+from ...system.jit import jit, scramble_one
 from . import CurveRules, _random
 from ._random import below
 
-EMPTY, CURVE, END = range(3)
-"""Values of a cell; END is a marked end."""
-MAX_STARTS = 50
-"""Maximum starts of a curve, after which the layout is discarded."""
-MAX_WAITING = 4
-"""Maximum images that wait for a partner, per displacement of their ends."""
-STRAIGHT = 3
-"""Weight of the direction straight on, for the next cell of a curve."""
-TURN = 2
-"""Weight of either turn."""
+EMPTY, CURVE, END = range(3)  # values of a cell; END is a marked end
+MAX_STARTS = 50  # maximum starts of a curve, after which the layout is discarded
+MAX_WAITING = 4  # maximum images that wait for a partner, per displacement of their ends
+STRAIGHT = 3  # weight of the direction straight on, for the next cell of a curve
+TURN = 2  # weight of either turn
 
 
 class CurveCanvas(NamedTuple):
@@ -47,11 +41,7 @@ class WaitingImages(NamedTuple):
 
 
 class PathImages:
-    """A deterministic stream of images for a seed and rules.
-
-    Args:
-        number: number of images that will be requested in all.
-    """
+    """A deterministic stream of images for a seed and rules."""
 
     def __init__(self, seed: int, rules: CurveRules, number: int) -> None:
         size = rules.size
@@ -139,23 +129,21 @@ def _draw_curve(state: np.ndarray, size: int, number: int, canvas: CurveCanvas) 
     previous = -1
     if canvas.closed[r, c]:
         return False
+    curve = canvas.curve
     weight = np.empty(4, dtype=np.int64)
     for k in range(number):
         canvas.cells[k, 0] = r
         canvas.cells[k, 1] = c
-        canvas.curve[r, c] = 1
+        curve[r, c] = 1
         if k + 1 == number:
             return True
         total = 0
         for direction in range(4):
             y, x = _neighbour(r, c, direction)
             weight[direction] = 0
+            drawn = curve[y - 1, x] + curve[y + 1, x] + curve[y, x - 1] + curve[y, x + 1]
             # One drawn neighbour, which is the current cell: otherwise the curve would touch itself.
-            if (
-                not canvas.closed[y, x]
-                and _count_neighbours(canvas.curve, y, x) == 1
-                and not canvas.curve[y, x]
-            ):
+            if drawn == 1 and not canvas.closed[y, x] and not curve[y, x]:
                 weight[direction] = STRAIGHT if direction == previous else TURN
             total += weight[direction]
         if total == 0:
@@ -177,12 +165,6 @@ def _neighbour(r: int, c: int, direction: int) -> tuple[int, int]:
     if direction % 2:
         return r, c + 2 - direction
     return r + 1 - direction, c
-
-
-@jit
-def _count_neighbours(curve: np.ndarray, r: int, c: int) -> int:
-    """Return how many of the four adjacent cells are drawn."""
-    return curve[r - 1, c] + curve[r + 1, c] + curve[r, c - 1] + curve[r, c + 1]
 
 
 @jit

@@ -50,7 +50,9 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         limit = min(limit, max(MAX_POSITIONS // form.length, 1))
     splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
     many = {split: labelled_examples(task, split, max(limit, QUICK)) for split in SPLITS}
-    everything = _with_unlabelled(task, limit)
+    train = task.load("train")
+    kinds = (train.labelled, ~train.labelled)
+    everything = train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
     scores = _guess(form, splits)
     scores |= {name: _shortcut(cue, splits) for name, cue in task.shortcuts().items()}
     with threadpool_limits(1), warnings.catch_warnings():
@@ -58,15 +60,11 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
         for method in _suitable(task, splits, everything, many["train"]):
             used = many if method.many else splits
             scores[method.name(form.target)] = score(form, method, used, everything)
-    return scores | (copy_score(task.load("train"), splits["test"]) if form.target.single else {})
+    return scores | (copy_score(train, splits["test"]) if form.target.single else {})
 
 
 def best_of_both(scores: Mapping[str, float]) -> list[str]:
-    """Return the best method that sees labelled sequences alone, and the best that sees all, if any does.
-
-    Args:
-        scores: name of a simple method -> score.
-    """
+    """Return the best method that sees labelled sequences alone, and the best that sees all, if any does."""
     kinds = [[name for name in scores if name.endswith(ALL) == every] for every in (False, True)]
     return [max(names, key=lambda name: scores[name]) for names in kinds if names]
 
@@ -82,13 +80,6 @@ def labelled_examples(task: Task, split: Split, limit: int) -> SequenceDataset:
     if not len(rows):
         raise DataError(f"the {split} split has no labelled example")
     return examples.take(rows if split == "test" else _at_most(rows, limit, split))
-
-
-def _with_unlabelled(task: Task, limit: int) -> SequenceDataset:
-    """Return labelled training examples, and after them those without a label."""
-    train = task.load("train")
-    kinds = (train.labelled, ~train.labelled)
-    return train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
 
 
 def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:
@@ -112,11 +103,7 @@ def _suitable(task: Task, splits: Splits, everything: SequenceDataset, many: Seq
 
 
 def score(form: SequenceSpec, method: Method, splits: Splits, everything: SequenceDataset) -> float:
-    """Fit a method with each of its settings on train, select the best on val, and return its score on test.
-
-    Args:
-        everything: training examples, those without a label included.
-    """
+    """Fit a method with each setting on train, select the best on val, and return its score on test."""
     features = method.measured(everything).fitted(splits["train"])
     train = everything if method.model is SELF_TRAINED else splits["train"]
     x = features.transform(train)
@@ -174,11 +161,7 @@ def _guess(form: SequenceSpec, splits: Splits) -> dict[str, float]:
         shares = train.mean(0)  # the classes that at least half of the examples have, or the most frequent
         commonest = (shares >= min(0.5, shares.max())).astype(np.int64)
         return {COMMONEST: micro_f1(test, np.tile(commonest, (len(test), 1)))}
-    return {COMMONEST: accuracy(test, _commonest(train, len(test)))}
-
-
-def _commonest(train: np.ndarray, number: int) -> np.ndarray:
-    return np.full(number, np.bincount(train).argmax())
+    return {COMMONEST: accuracy(test, np.full(len(test), np.bincount(train).argmax()))}
 
 
 def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits) -> float:
@@ -186,7 +169,7 @@ def _shortcut(cue: Callable[[SequenceDataset], Tensor], splits: Splits) -> float
     train = cue(splits["train"]).numpy()
     test = cue(splits["test"]).numpy()
     y = splits["train"].targets.numpy()
-    y_pred = _commonest(y, len(test))
+    y_pred = np.full(len(test), np.bincount(y).argmax())
     for value in np.unique(train):
         y_pred[test == value] = np.bincount(y[train == value]).argmax()
     return accuracy(splits["test"].targets.numpy(), y_pred)

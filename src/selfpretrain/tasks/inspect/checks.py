@@ -78,8 +78,8 @@ class CheckedTask:
 
     @cached_property
     def profiles(self) -> dict[Split, Profile]:
-        """Statistics of every sequence, by split."""
-        return {split: _profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
+        """Return the statistics of every sequence, by split."""
+        return {split: profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
 
     def share(self, what: str, count: int, text: str, tolerated: float) -> Finding:
         """Return how many val and test examples have a fault, which is wrong above a tolerated share."""
@@ -90,12 +90,7 @@ class CheckedTask:
 
 
 def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
-    """Yield the findings of all checks, the scores of simple methods last.
-
-    Args:
-        compare: score simple methods, which takes longest.
-        limit: maximum examples to fit simple methods on.
-    """
+    """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
         data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
         yield _files(task)
@@ -277,16 +272,8 @@ def _near_copies(data: CheckedTask) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[CheckedTask], Iterator[Finding]], ...] = (
-    _sizes,
-    _labels,
-    _classes,
-    _groups,
-    _windows,
-    _values,
-    _copies,
-    _similar,
-    _near_copies,
-)
+    _sizes, _labels, _classes, _groups, _windows, _values, _copies, _similar, _near_copies,
+)  # fmt: skip
 NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
@@ -330,7 +317,8 @@ def advice(labelled: int, unlabelled: int, scores: Mapping[str, float]) -> str:
     return f"begin with {method} ({score:.3f}), then compare SPT with matched scratch: {room}"
 
 
-def _profile(what: str, examples: SequenceDataset) -> Profile:
+def profile(what: str, examples: SequenceDataset) -> Profile:
+    """Return the statistics of a split; ``what`` names it where progress is shown."""
     columns: defaultdict[str, list[np.ndarray]] = defaultdict(list)
     moments: list[np.ndarray] = []
     summaries: list[np.ndarray] = []

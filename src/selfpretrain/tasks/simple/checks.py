@@ -8,14 +8,12 @@ from ...data.spec import SequenceSpec, Values
 from .features import Features, Numbers, State
 from .models import BoostedTrees, LinearModel
 
-POSITIONS = 64
-"""Maximum number of positions of the sequences that are tried."""
+POSITIONS = 64  # maximum number of positions of the sequences that are tried
 WHOLE = ("codes", "feature", "left", "right", "root", "output")
 """Tensors of 64-bit integers; those that are not named here or in ``REAL`` may have any precision."""
 REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value")
 """Tensors of numbers in double precision."""
-MATRICES = ("coef", "edges")
-"""Tensors with two dimensions; the others in ``WHOLE`` and ``REAL`` have one."""
+MATRICES = ("coef", "edges")  # tensors with two dimensions; the others in ``WHOLE`` and ``REAL`` have one
 EQUAL = (
     ("codes", "idf"),
     ("mean", "spread"),

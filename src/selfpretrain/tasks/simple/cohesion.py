@@ -12,12 +12,9 @@ from ...data.ngrams import BOUNDARIES, LONGEST, NgramCounts, gram_codes, mix, ow
 from .features import ALL, Numbers, State
 from .symbols import AROUND, Codes, Windows, hashed, joined
 
-BINS = 10
-"""Bins of each of these numbers."""
-NEAR = 2
-"""Positions on either side whose numbers are features."""
-BEYOND = -1.0
-"""A number that a position has none of, since the sequence ends."""
+BINS = 10  # bins of each of these numbers
+NEAR = 2  # positions on either side whose numbers are features
+BEYOND = -1.0  # a number that a position has none of, since the sequence ends
 
 
 class CohesionWindows(Windows):

@@ -6,7 +6,7 @@ around positions.
 
 import abc
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,31 +19,20 @@ from torch import Tensor
 from ...data.dataset import SequenceDataset, concatenated, sequences
 from ...system.time_limit import check_time
 
-ALL = "all sequences"
-"""End of the names of features that are measured on sequences without a label, too."""
-MAX_DIRECTIONS = 100
-"""Maximum number of directions in which features vary."""
-MANY = 1_000_000
-"""Maximum number of values of sequences whose positions' features are in memory at a time."""
-SMALL = 1e-3
-"""Range of values below which a channel is measured in units of its own."""
+ALL = "all sequences"  # end of the names of features that are measured on sequences without a label, too
+MAX_DIRECTIONS = 100  # maximum number of directions in which features vary
+MANY = 1_000_000  # maximum number of values of sequences whose positions' features are in memory at a time
+SMALL = 1e-3  # range of values below which a channel is measured in units of its own
 RELATIVE = 1e-6
 """Range of values, as a share of the largest, up to which a channel is constant, as for networks."""
-CONSTANT = 1e-9
-"""Standard deviation of a feature below which it is constant up to rounding."""
-Matrix = Any
-"""(rows, features) matrix, dense or sparse, or ``Rows``."""
+CONSTANT = 1e-9  # standard deviation of a feature below which it is constant up to rounding
+Matrix = Any  # (rows, features) matrix, dense or sparse, or ``Rows``
 State = dict[str, Tensor]
-AROUND = 4
-"""Neighbours on either side of a position."""
-WIDE = 12
-"""Neighbours on either side of a position, for trees."""
-MAX_NEIGHBOURS = 200
-"""Maximum for all of them together: with several channels there are fewer."""
-CLOCKS = (2, 3, 4, 6, 8, 12, 16)
-"""Periods in which positions are counted."""
-BANDS = 4
-"""Octaves of frequency, from the highest down, of which the power is measured."""
+AROUND = 4  # neighbours on either side of a position
+WIDE = 12  # neighbours on either side of a position, for trees
+MAX_NEIGHBOURS = 200  # maximum for all of them together: with several channels there are fewer
+CLOCKS = (2, 3, 4, 6, 8, 12, 16)  # periods in which positions are counted
+BANDS = 4  # octaves of frequency, from the highest down, of which the power is measured
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -51,12 +40,9 @@ class Features(abc.ABC):
     """A (rows, features) matrix of sequences, whose parameters are measured on training data."""
 
     name: str
-    of_all = False
-    """Whether the parameters are measured on all training sequences, labelled or not."""
-    of_positions = False
-    """Whether there is a row per position, not per example."""
-    parameters: tuple[str, ...] = ()
-    """Names of the attributes, all of them arrays, that are saved."""
+    of_all = False  # whether the parameters are measured on all training sequences, labelled or not
+    of_positions = False  # whether there is a row per position, not per example
+    parameters: tuple[str, ...] = ()  # names of the attributes, all of them arrays, that are saved
 
     def measure(self, everything: SequenceDataset) -> None:  # noqa: B027  # most features need nothing
         """Measure what needs no labels on all training sequences, before ``fit``."""
@@ -80,9 +66,8 @@ class Features(abc.ABC):
     def state(self) -> State:
         """Return the parameters: codes, whose 64 bits are stored as signed integers, and numbers."""
         found = {name: np.asarray(getattr(self, name)) for name in self.parameters}
-        return {
-            k: torch.from_numpy(x.view(np.int64) if x.dtype == np.uint64 else x) for k, x in found.items()
-        }
+        found = {k: x.view(np.int64) if x.dtype == np.uint64 else x for k, x in found.items()}
+        return {name: torch.from_numpy(x) for name, x in found.items()}
 
     def load(self, state: State) -> None:
         """Set the parameters."""
@@ -105,7 +90,12 @@ class Numbers(Features):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure mean and spread."""
-        self.mean, self.spread = _moments(self._views(part) for part in self._parts(examples))
+        parts = map(self._views, self._parts(examples))
+        found = [(len(x), x.mean(0, dtype=np.float64), x.var(0, dtype=np.float64)) for x in parts]
+        sizes, means, variances = (np.array(each) for each in zip(*found, strict=True))
+        share = sizes / sizes.sum()
+        self.mean = share @ means
+        self.spread = np.sqrt(share @ (variances + (means - self.mean) ** 2))
         self.spread[self.spread < CONSTANT] = 1.0
 
     def transform(self, examples: SequenceDataset) -> Matrix:
@@ -149,7 +139,13 @@ class NumbersOfValues(Numbers):
         self.unit = state["unit"].numpy() if "unit" in state else np.ones(1)
 
     def _views(self, examples: SequenceDataset) -> np.ndarray:
-        return super()._views(_in_units(examples, self.unit))
+        if (self.unit < 1).any():
+            values = concatenated(sequences(examples))
+            lengths = examples.lengths.flatten()
+            starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
+            flat = torch.from_numpy(values / self.unit.astype(values.dtype))
+            examples = replace(examples, flat=flat, starts=starts)
+        return super()._views(examples)
 
 
 class SingularDirections(Features):
@@ -212,11 +208,10 @@ class Rows:
             ends = np.cumsum([int(part.lengths.sum()) for part in self.parts])
             own = np.split(rows, np.searchsorted(rows, ends[:-1]))
             firsts = [0, *ends[:-1]]
-            found = [
-                self.matrix(part)[rows - first]
-                for part, rows, first in zip(self.parts, own, firsts, strict=True)
-            ]
-            self.taken = rows, _stacked(found)
+            each = zip(self.parts, own, firsts, strict=True)
+            found = [self.matrix(part)[some - first] for part, some, first in each]
+            stack = sparse.vstack(found).tocsr() if sparse.issparse(found[0]) else np.concatenate(found)
+            self.taken = rows, stack
         return self.taken[1]
 
     def scores(self, of_matrix: Callable[[Matrix], np.ndarray]) -> np.ndarray:
@@ -236,8 +231,7 @@ class FlatValues(NumbersOfValues):
     """
 
     name = "values"
-    absent = np.nan
-    """What stands where a sequence has ended, before it is standardised; NaN: the mean."""
+    absent = np.nan  # what stands where a sequence has ended, before it is standardised; NaN: the mean
 
     def __init__(self) -> None:
         super().__init__()
@@ -266,14 +260,30 @@ class FlatValues(NumbersOfValues):
         return np.where(np.isnan(x), 0.0, x)
 
 
-class Summary(NumbersOfValues):
+class NumbersOfSequences(NumbersOfValues):
+    """Numbers that are computed of one sequence after the other."""
+
+    @abc.abstractmethod
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return the numbers (K,) of one sequence of values (length, channels)."""
+
+    def compute(self, examples: SequenceDataset) -> np.ndarray:
+        """Return (n, K)."""
+        found = []
+        for row in range(len(examples)):
+            check_time()
+            found.append(self.of_sequence(examples.sequence(row).astype(np.float64)))
+        return np.stack(found)
+
+
+class Summary(NumbersOfSequences):
     """Mean, standard deviation, minimum and maximum of every channel."""
 
     name = "mean, sd, min, max"
 
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 4 * channels)."""
-        return _of_each(_summary, examples)
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return (4 * channels,)."""
+        return np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0)])
 
 
 class HandMade(NumbersOfValues):
@@ -290,14 +300,27 @@ class HandMade(NumbersOfValues):
         return self.statistics(examples)
 
 
-class Statistics(NumbersOfValues):
+class Statistics(NumbersOfSequences):
     """Level, spread, shape and power of every channel, and the length of the sequence."""
 
     name = "statistics of values"
 
-    def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, 1 + 17 * channels)."""
-        return _of_each(_statistics, examples)
+    def of_sequence(self, x: np.ndarray) -> np.ndarray:
+        """Return (1 + 17 * channels,)."""
+        steps = np.abs(np.diff(x, axis=0))
+        centred = x - x.mean(0)
+        crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
+        power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
+        # Octaves from the highest frequency down; the lowest one takes all that is left.
+        edges = [len(power) // 2**octave for octave in range(BANDS)]
+        bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
+        of_channels = [
+            *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
+            *np.quantile(x, QUANTILES, axis=0),
+            *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
+            *bands,
+        ]
+        return np.concatenate([np.array([len(x)]), *of_channels])
 
 
 class Symbols(FlatValues):
@@ -335,19 +358,6 @@ class Rhythm(NumbersOfValues):
         return np.hstack([_windows(examples, around, -1.0), np.stack([place, left, *clocks], axis=1)])
 
 
-def _moments(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation of every column over the rows of all parts."""
-    found = [(len(x), x.mean(0, dtype=np.float64), x.var(0, dtype=np.float64)) for x in parts]
-    sizes, means, variances = (np.array(each) for each in zip(*found, strict=True))
-    share = sizes / sizes.sum()
-    mean = share @ means
-    return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
-
-
-def _stacked(found: list[Matrix]) -> Matrix:
-    return sparse.vstack(found).tocsr() if sparse.issparse(found[0]) else np.concatenate(found)
-
-
 def _units(examples: SequenceDataset) -> np.ndarray:
     """Return the unit of every channel of values: near their range if that is small, else 1.
 
@@ -369,36 +379,8 @@ def _units(examples: SequenceDataset) -> np.ndarray:
     return np.exp2(np.floor(np.log2(np.where(small, span, 1.0))))
 
 
-def _in_units(examples: SequenceDataset, unit: np.ndarray) -> SequenceDataset:
-    """Return the examples with the values of every channel divided by its unit."""
-    if (unit == 1).all():
-        return examples
-    values = concatenated(sequences(examples))
-    lengths = examples.lengths.flatten()
-    starts = (lengths.cumsum(0) - lengths).view_as(examples.starts)
-    return replace(examples, flat=torch.from_numpy(values / unit.astype(values.dtype)), starts=starts)
-
-
-def _of_each(function: Callable[[np.ndarray], np.ndarray], examples: SequenceDataset) -> np.ndarray:
-    """Return what a function gives for every sequence (n, numbers)."""
-    found = []
-    for row in range(len(examples)):
-        check_time()
-        found.append(function(examples.sequence(row)))
-    return np.stack(found)
-
-
-def _summary(sequence: np.ndarray) -> np.ndarray:
-    x = sequence.astype(np.float64)
-    return np.concatenate([x.mean(0), x.std(0), x.min(0), x.max(0)])
-
-
 def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarray:
-    """Return the symbols or values around every position: (positions, (2 * around + 1) * channels).
-
-    Args:
-        beyond: what stands beyond the ends of a sequence.
-    """
+    """Return the symbols or values around each position, ``beyond`` past the ends: (T, (2 around + 1) C)."""
     lengths = examples.lengths[0].numpy()
     flat = concatenated(examples).astype(np.float64)
     flat = flat.reshape(len(flat), -1)
@@ -410,22 +392,3 @@ def _windows(examples: SequenceDataset, around: int, beyond: float) -> np.ndarra
         shifted = slice(offset, offset + len(flat))
         parts.append(np.where((owners[shifted] == owner)[:, None], padded[shifted], beyond))
     return np.concatenate(parts, axis=1)
-
-
-def _statistics(sequence: np.ndarray) -> np.ndarray:
-    """Return the statistics of one sequence of values (length, channels)."""
-    x = sequence.astype(np.float64)
-    steps = np.abs(np.diff(x, axis=0))
-    centred = x - x.mean(0)
-    crossings = (np.diff(centred > 0, axis=0) != 0).sum(0) / len(x)
-    power = np.abs(np.fft.rfft(centred, axis=0)) ** 2 / len(x)
-    # Octaves from the highest frequency down; the lowest one takes all that is left.
-    edges = [len(power) // 2**octave for octave in range(BANDS)]
-    bands = [np.log1p(power[low:high].sum(0)) for high, low in zip(edges, [*edges[1:], 0], strict=True)]
-    of_channels = [
-        *(x.mean(0), x.std(0), x.min(0), x.max(0), x[0], x[-1]),
-        *np.quantile(x, QUANTILES, axis=0),
-        *(steps.mean(0) if len(steps) else np.zeros(x.shape[1]), crossings),
-        *bands,
-    ]
-    return np.concatenate([np.array([len(x)]), *of_channels])

@@ -20,29 +20,20 @@ from ...data.dataset import Batch, SequenceDataset, generator, sequences
 from ...system.time_limit import check_time
 from .features import Numbers, State
 
-KERNEL_SIZE = 9
-"""Weights of a kernel."""
-TWOS = 3
-"""Weights of a kernel that are 2; the others are -1."""
-PLACES = list(combinations(range(KERNEL_SIZE), TWOS))
-"""Places of these weights, of every kernel."""
-FEATURES = 2_000
-"""Approximate number of features per sequence."""
-WORK = 4e9
-"""Maximum number of kernel outputs to compute: some seconds."""
-SAMPLE = 32
-"""Training sequences from which thresholds are computed."""
-LEVELS = 10_000
-"""Maximum number of outputs of a kernel from which its thresholds are computed."""
-BATCH = 16
-"""Maximum number of sequences whose outputs are computed at a time."""
+KERNEL_SIZE = 9  # weights of a kernel
+TWOS = 3  # weights of a kernel that are 2; the others are -1
+PLACES = list(combinations(range(KERNEL_SIZE), TWOS))  # places of these weights, of every kernel
+FEATURES = 2_000  # approximate number of features per sequence
+WORK = 4e9  # maximum number of kernel outputs to compute: some seconds
+SAMPLE = 32  # training sequences from which thresholds are computed
+LEVELS = 10_000  # maximum number of outputs of a kernel from which its thresholds are computed
+BATCH = 16  # maximum number of sequences whose outputs are computed at a time
 POSITIONS = 2**19
 """Maximum number of their positions, with padding: 350 MB of outputs. A longer sequence is computed alone."""
 NUDGE = 1e-10
 """Share of the largest value by which a threshold is raised: more than rounding, less than inputs resolve."""
 
-Thresholds = list[tuple[int, Tensor]]
-"""Dilation, and the (kernels, quantiles) thresholds at it."""
+Thresholds = list[tuple[int, Tensor]]  # dilation, and the (kernels, quantiles) thresholds at it
 
 
 class KernelShares(Numbers):
@@ -70,8 +61,16 @@ class KernelShares(Numbers):
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, some 2,000 features)."""
         weights = _kernels(examples)
-        shares = [_shares(batch, weights, self.thresholds) for batch in _batches(examples)]
-        return torch.cat(shares).numpy()
+        rows = []
+        for batch in _batches(examples):
+            mask = batch.real()[:, None]
+            shares = []
+            for dilation, levels in self.thresholds:
+                outputs = _kernel_outputs(batch, weights, dilation)
+                above = [((outputs > level[:, None]) & mask).sum(-1) for level in levels.T]
+                shares.append(torch.stack(above, -1).flatten(1) / mask.sum(-1, dtype=outputs.dtype))
+            rows.append(torch.cat(shares, 1))
+        return torch.cat(rows).numpy()
 
     def state(self) -> State:
         """Return mean, spread and thresholds."""
@@ -85,14 +84,10 @@ class KernelShares(Numbers):
 
 
 def _kernels(examples: SequenceDataset) -> Tensor:
-    """Return the weights (kernels, channels, width) of the kernels."""
+    """Return the weights (kernels, channels, width) of kernels that each read random channels."""
     kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0, dtype=torch.float64)
     kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
-    return _over_channels(kernels, examples.batch(torch.tensor([0])).inputs.shape[-1])
-
-
-def _over_channels(kernels: Tensor, channels: int) -> Tensor:
-    """Return weights (kernels, channels, width); each kernel reads a random subset of channels."""
+    channels = examples.batch(torch.tensor([0])).inputs.shape[-1]
     random = generator("kernels", "channels")
     masks = torch.zeros(len(kernels), channels, dtype=kernels.dtype)
     for mask in masks:
@@ -131,19 +126,7 @@ def _thresholds(sample: SequenceDataset, weights: Tensor, dilation: int, quantil
         parts.append(outputs[own // outputs.shape[2], :, own % outputs.shape[2]])
     outputs = torch.cat(parts)
     shares = (torch.arange(quantiles, dtype=outputs.dtype) + 0.5) / quantiles
-    largest = torch.stack([batch.inputs.nan_to_num().abs().amax((0, 1)) for batch in _batches(sample)]).amax(
-        0
-    )
+    sizes = [batch.inputs.nan_to_num().abs().amax((0, 1)) for batch in _batches(sample)]
+    largest = torch.stack(sizes).amax(0)
     read = (weights != 0).any(-1)  # (kernels, channels)
     return (outputs.quantile(shares, dim=0) + NUDGE * (read * largest).amax(1)).T
-
-
-def _shares(batch: Batch, weights: Tensor, thresholds: Thresholds) -> Tensor:
-    """Return (B, features): the shares of real positions at which a kernel's output exceeds a threshold."""
-    mask = batch.real()[:, None]
-    parts = []
-    for dilation, levels in thresholds:
-        outputs = _kernel_outputs(batch, weights, dilation)
-        above = [((outputs > level[:, None]) & mask).sum(-1) for level in levels.T]
-        parts.append(torch.stack(above, -1).flatten(1) / mask.sum(-1, dtype=outputs.dtype))
-    return torch.cat(parts, 1)

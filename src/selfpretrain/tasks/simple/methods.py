@@ -49,33 +49,23 @@ from .models import (
 )
 from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
-POSITIONS = 50_000
-"""Maximum number of positions to fit on, for classes of positions."""
-MAX_BOOSTED = 20_000
-"""Maximum rows times outputs of boosted trees: some seconds per fit."""
+POSITIONS = 50_000  # maximum number of positions to fit on, for classes of positions
+MAX_BOOSTED = 20_000  # maximum rows times outputs of boosted trees: some seconds per fit
 
 Fitted = LinearModel | BoostedTrees | UnsavedModel
 Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
 """Fits a model: matrix, targets and weights of its rows, kind of target, setting."""
-LOGISTIC = (0.01, 0.1, 1.0, 10.0)
-"""Grid of inverse regularisation strengths of logistic regression."""
-LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)
-"""The same on n-grams, whose TF-IDF weights are small."""
-LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)
-"""The same on positions, which are many."""
+LOGISTIC = (0.01, 0.1, 1.0, 10.0)  # grid of inverse regularisation strengths of logistic regression
+LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)  # the same on n-grams, whose TF-IDF weights are small
+LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)  # the same on positions, which are many
 DIRECTIONS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC))
 DIRECTIONS_NGRAMS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC_NGRAMS))
 """The same on the first directions, with their number."""
-ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Grid of regularisation strengths of ridge regression."""
-DEPTHS = (2, 5)
-"""Depths of boosted trees to try."""
-TREES = (100, 300)
-"""Numbers of trees of gradient boosting on histograms to try."""
-MAX_FLAT = 4096
-"""Maximum number of values per example to use all of them; longer examples are summarised."""
-MAX_ONE_HOT = 20_000
-"""Maximum positions times vocabulary for a baseline on one-hot symbols."""
+ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # grid of regularisation strengths of ridge regression
+DEPTHS = (2, 5)  # depths of boosted trees to try
+TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
+MAX_FLAT = 4096  # maximum number of values per example to use all of them; longer examples are summarised
+MAX_ONE_HOT = 20_000  # maximum positions times vocabulary for a baseline on one-hot symbols
 MAX_HISTOGRAMS = 50_000
 """Maximum examples times classes of gradient boosting on histograms of statistics of values."""
 MAX_SELF_TRAINED = 1_000
@@ -121,7 +111,7 @@ class Method:
 
     @property
     def boosted(self) -> bool:
-        """Whether its model is of boosted trees."""
+        """Return whether its model is of boosted trees."""
         return self.model.fit is fit_boosted
 
     def settings(self, target: Target) -> Sequence[Any]:
@@ -157,7 +147,12 @@ class Method:
             x = x[known]
             y = y[known]
             weights = weights[known]
-        return self.model.fit(x, y, _weighted(form, y, weights, class_weights), form.target, setting)
+        if isinstance(form.target, ClassSets):  # weights (n, K)
+            positive = np.array(class_weights or (1.0,) * form.target.outputs)
+            weights = weights[:, None] * np.where(y > 0, positive, 1.0)
+        elif class_weights:
+            weights = weights * np.array(class_weights)[y]
+        return self.model.fit(x, y, weights, form.target, setting)
 
 
 def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[np.ndarray, np.ndarray]:
@@ -169,16 +164,6 @@ def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[
     lengths = examples.lengths[0].numpy()
     inside = np.arange(targets.shape[1]) < lengths[:, None]
     return targets[inside].astype(np.int64), np.repeat(weights, lengths)
-
-
-def _weighted(
-    form: SequenceSpec, y: np.ndarray, weights: np.ndarray, class_weights: tuple[float, ...]
-) -> np.ndarray:
-    """Return the weights of rows (n,), times those of their classes: of sets of classes (n, K)."""
-    if isinstance(form.target, ClassSets):
-        positive = np.array(class_weights or (1.0,) * form.target.outputs)
-        return weights[:, None] * np.where(y > 0, positive, 1.0)
-    return weights * np.array(class_weights)[y] if class_weights else weights
 
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))

@@ -20,18 +20,13 @@ from ...data.spec import ClassSets, Reals, Target
 from ...system.time_limit import check_time
 from .features import Matrix, Rows, State
 
-NEVER = -30.0
-"""Logit of a class that no training example has."""
-ITERATIONS = 200
-"""Maximum number of iterations of logistic regression."""
+NEVER = -30.0  # logit of a class that no training example has
+ITERATIONS = 200  # maximum number of iterations of logistic regression
 MAX_TREES = 200
-MIN_TREES = 50
-"""Trees per output: as many as there may be in all, within these bounds."""
+MIN_TREES = 50  # trees per output: as many as there may be in all, within these bounds
 ALL_TREES = 1000
-RATE = 0.1
-"""Factor of every tree's answer."""
-SHARE = 0.5
-"""Share of the examples that each tree is fitted to."""
+RATE = 0.1  # factor of every tree's answer
+SHARE = 0.5  # share of the examples that each tree is fitted to
 MIN_WEIGHT = 0.001
 """Minimum share of all weight in a leaf, if weights are unequal: leaves of nearly none must not count."""
 NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
@@ -48,7 +43,7 @@ class LinearModel:
 
     @property
     def parameters(self) -> int:
-        """Number of weights."""
+        """Return the number of weights."""
         return self.coef.size + self.bias.size
 
     def scores(self, x: Matrix) -> np.ndarray:
@@ -104,12 +99,10 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
         return LinearModel(coef, bias)
     check_time()
     model = logistic(strength).fit(x, y, weights)
-    if len(present) == 2:  # one column: the logit of the second class against the first
-        bias[present] = 0.0, model.intercept_[0]
-        coef[:, present[1]] = model.coef_[0]
-        return LinearModel(coef, bias)
-    bias[present] = model.intercept_
-    coef[:, present] = model.coef_.T
+    columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
+    bias[present] = 0.0
+    bias[columns] = model.intercept_
+    coef[:, columns] = model.coef_.T
     return LinearModel(coef, bias)
 
 
@@ -140,7 +133,7 @@ class BoostedTrees:
 
     @property
     def parameters(self) -> int:
-        """Number of thresholds and answers."""
+        """Return the number of thresholds and answers."""
         return len(self.value) + self.bias.size
 
     def scores(self, x: Matrix) -> np.ndarray:
@@ -199,24 +192,17 @@ def fit_boosted(
     shared["min_weight_fraction_leaf"] = MIN_WEIGHT if np.ptp(weights) > 0 else 0.0
     if isinstance(target, Reals):
         numbers = (y - target.centre) / target.spread
-        model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, _ask_time)
+        model = GradientBoostingRegressor(**shared).fit(x, numbers, weights, lambda *_: check_time())
         return _joined([(model, [0])], np.array([target.centre]), target.spread)
     if isinstance(target, ClassSets):
-        parts = [
-            _classifier(shared, x, y[:, k], weights[:, k], np.array([-1, k])) for k in range(target.outputs)
-        ]
+        each = zip(y.T, weights.T, range(target.outputs), strict=True)
+        parts = [_classifier(shared, x, has, weight, np.array([-1, k])) for has, weight, k in each]
         bias = np.where(y.all(0), -NEVER, np.where(y.any(0), 0.0, NEVER))
         return _joined([(model, outputs) for model, outputs in parts if model], bias)
     bias = np.full(target.outputs, NEVER)
     bias[np.unique(y)] = 0.0
     model, outputs = _classifier(shared, x, y, weights, np.arange(target.outputs))
     return _joined([(model, outputs)] if model else [], bias)
-
-
-def _ask_time(*of_tree: Any) -> bool:
-    """Check the time limit after every tree; return False, so that fitting goes on."""
-    check_time()
-    return False
 
 
 def _classifier(
@@ -226,7 +212,7 @@ def _classifier(
     present = np.unique(y).astype(int)
     if len(present) == 1:
         return None, []
-    model = GradientBoostingClassifier(**settings).fit(x, y, weights, _ask_time)
+    model = GradientBoostingClassifier(**settings).fit(x, y, weights, lambda *_: check_time())
     columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
     return model, [int(outputs[each]) for each in columns]
 

@@ -14,28 +14,20 @@ from ...data.ngrams import gram_codes, mix
 from ...system.time_limit import check_time
 from .features import Features, Matrix, in_parts, parted
 
-GRAMS = 4
-"""Length of the longest n-gram."""
-ENDING = 9
-"""Length of the longest ending, its sign included."""
-BEGINNING = 4
-"""Length of the longest beginning, its sign included."""
-AROUND = 4
-"""Neighbours on either side of a position."""
-MAX_FEATURES = 200_000
-"""Maximum number of features of symbols; the most frequent ones are kept."""
-CHUNK = 1_000_000
-"""Positions that are encoded at a time."""
-Codes = tuple[np.ndarray, np.ndarray]
-"""Codes of features (uint64), and the number of the row that has each."""
+GRAMS = 4  # length of the longest n-gram
+ENDING = 9  # length of the longest ending, its sign included
+BEGINNING = 4  # length of the longest beginning, its sign included
+AROUND = 4  # neighbours on either side of a position
+MAX_FEATURES = 200_000  # maximum number of features of symbols; the most frequent ones are kept
+CHUNK = 1_000_000  # positions that are encoded at a time
+Codes = tuple[np.ndarray, np.ndarray]  # codes of features (uint64), and the number of the row that has each
 
 
 class SymbolFeatures(Features):
     """Features of symbols as 0 and 1, or with TF-IDF weights: those that training examples have."""
 
     parameters: tuple[str, ...] = ("codes", "idf")
-    weighted = False
-    """Whether features have TF-IDF weights."""
+    weighted = False  # whether features have TF-IDF weights
 
     def __init__(self) -> None:
         self.codes = np.empty(0, dtype=np.uint64)
@@ -57,7 +49,10 @@ class SymbolFeatures(Features):
             number += self.rows(lengths)
             codes, owner = self.encode(flat, lengths)
             found, times = np.unique(codes, return_counts=True)
-            parts.append((found, times, np.unique(_distinct(codes, owner), return_counts=True)[1]))
+            order = np.lexsort((owner, codes))
+            new = np.diff(codes[order], prepend=~codes[order[:1]]) != 0  # another code, or another row
+            new |= np.diff(owner[order], prepend=-1) != 0
+            parts.append((found, times, np.unique(codes[order][new], return_counts=True)[1]))
         codes, times, rows = (np.concatenate(each) for each in zip(*parts, strict=True))
         self.codes, place = np.unique(codes, return_inverse=True)
         times = np.bincount(place, times)
@@ -153,8 +148,7 @@ class Windows(SymbolFeatures):
 
     name = f"the {AROUND} symbols on either side"
     of_positions = True
-    runs = 2
-    """Symbols of the longest run of neighbours that is a feature."""
+    runs = 2  # symbols of the longest run of neighbours that is a feature
 
     def rows(self, lengths: np.ndarray) -> int:
         """Return the number of positions."""
@@ -198,13 +192,3 @@ def hashed(number: int, times: int) -> np.ndarray:
 def joined(parts: list[Codes]) -> Codes:
     """Return the features of several parts, one after the other."""
     return np.concatenate([code for code, _ in parts]), np.concatenate([owner for _, owner in parts])
-
-
-def _distinct(codes: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Return every code once for every row that has it."""
-    order = np.lexsort((owner, codes))
-    codes = codes[order]
-    owner = owner[order]
-    first = np.ones(len(codes), dtype=bool)
-    first[1:] = (codes[1:] != codes[:-1]) | (owner[1:] != owner[:-1])
-    return codes[first]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from selfpretrain.tasks.inspect import drawing
-from selfpretrain.tasks.inspect.drawing import Preview, PreviewItem
+from selfpretrain.tasks.inspect import preview
+from selfpretrain.tasks.inspect.preview import Preview, PreviewItem
 
 RANDOM = np.random.RandomState(0)
 CLASSES = {"train": np.array([0, 0, 0, 1]), "val": np.array([1]), "test": np.array([0, 1])}
@@ -39,7 +39,7 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_everything_can_be_printed(name):
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(drawing.render_text(VIEWS[name]))
+    console.print(preview.render_text(VIEWS[name]))
     lines = console.export_text().splitlines()
     assert lines[0] == "a task" and "example 0" in "".join(lines)
     assert max(map(len, lines)) <= 80
@@ -59,7 +59,7 @@ def test_an_image_is_upright():
     values = np.zeros((9, 1))
     values[1] = 255  # first row, second column
     assert VIEWS["image"].image(values).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    rows = drawing._image_lines(VIEWS["image"], values)
+    rows = preview._image_lines(VIEWS["image"], values)
     assert rows == ["  @@  ", "      ", "      "]
 
 
@@ -73,8 +73,8 @@ def test_tokens_are_written_in_one_line():
 @given(st.lists(st.integers(0, 10**6), min_size=1), st.booleans())
 def test_every_value_is_in_one_bin(values, real):
     values = np.array(values, dtype=np.float64 if real else np.int64)
-    edges = drawing.bins(values)
-    assert len(edges) <= drawing.MAX_BINS + 1
+    edges = preview.bins(values)
+    assert len(edges) <= preview.MAX_BINS + 1
     assert np.histogram(values, edges)[0].sum() == len(values)
     if not real:
         assert len(set(np.diff(edges))) == 1
