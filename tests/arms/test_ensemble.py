@@ -14,8 +14,10 @@ from selfpretrain.estimators.models import load_arm
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import objective_for
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.common.averaged import Averaged, mean_prediction
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.tasks.common.augmentations import ReverseComplement
 from selfpretrain.training.ensemble import EnsembleModel
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
@@ -42,6 +44,13 @@ def test_the_answer_is_the_mean_of_the_probabilities_or_values(target):
         assert torch.allclose(found.sigmoid(), outputs.sigmoid().mean(0))
     else:
         assert torch.allclose(found, outputs.mean(0))
+
+
+def test_augmented_numbers_are_averaged_as_numbers():
+    regress = objective_for(several.majority("reals").form.target)
+    augmented = Augmented(regress(), ReverseComplement((1, 0)))
+    outputs = torch.tensor([[[1.0]], [[4.0]]])
+    assert mean_prediction(outputs, augmented.target_type).item() == 2.5
 
 
 def test_extreme_outputs_are_averaged_without_overflow():

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...config import spec
 from ...data.dataset import Batch, SequenceDataset
-from ...data.spec import SequenceSpec
+from ...data.spec import SequenceSpec, Target
 from ..base import Objective, ObjectiveBatch
 from .heads import Pooling
 
@@ -22,6 +22,11 @@ class Wrapped(Objective):
     def labelled(self) -> bool:  # type: ignore[override]  # that of the objective
         """Whether the objective uses labelled examples only."""
         return self.objective.labelled
+
+    @property
+    def target_type(self) -> type[Target] | None:  # type: ignore[override]  # that of the objective
+        """Return the kind of target that the objective predicts; None: it reconstructs inputs."""
+        return self.objective.target_type
 
     @property
     def masks_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
