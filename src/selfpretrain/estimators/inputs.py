@@ -175,7 +175,7 @@ class Alphabet:
 
     @property
     def signs(self) -> int:
-        """Number of positions that signs add to a sequence: 0 or 2."""
+        """Return the number of positions that signs add to a sequence: 0 or 2."""
         return 0 if self.begin is None else SIGNS
 
     def fit(self, found: Sequences) -> "Alphabet":

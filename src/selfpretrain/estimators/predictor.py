@@ -51,7 +51,7 @@ class Predictor:
 
     @property
     def output(self) -> Output:
-        """What is predicted."""
+        """Return what is predicted."""
         return self.form.target.kind if self.objective.labelled else "embedding"
 
     @property

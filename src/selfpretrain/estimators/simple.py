@@ -62,17 +62,17 @@ class SimplePredictor:
 
     @property
     def name(self) -> str:
-        """What it is, e.g. "logistic regression on 1-4-grams"."""
+        """Return what it is, e.g. "logistic regression on 1-4-grams"."""
         return MODELS[self.model.kind][1].on(self.features, self.form.target)
 
     @property
     def output(self) -> Output:
-        """What is predicted."""
+        """Return what is predicted."""
         return self.form.target.kind
 
     @property
     def parameters(self) -> int:
-        """Number of weights."""
+        """Return the number of weights."""
         return self.model.parameters
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
@@ -285,7 +285,7 @@ class AveragePredictor:
 
     @property
     def output(self) -> Output:
-        """What is predicted."""
+        """Return what is predicted."""
         return self.members[0].output
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:

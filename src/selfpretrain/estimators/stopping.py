@@ -48,7 +48,7 @@ class TimeLimit:
 
     @property
     def left(self) -> float:
-        """Seconds until the limit, at least one."""
+        """Return the seconds until the limit, at least one."""
         return max(1.0, self.at(1.0) - time.monotonic())
 
     @property
@@ -62,7 +62,7 @@ class TimeLimit:
 
     @property
     def reason(self) -> str:
-        """Why training was stopped."""
+        """Return why training was stopped."""
         limit = f"the time limit of {format_duration(self.seconds)} was up"
         return "it was interrupted" if self.interrupted() else limit
 

@@ -73,17 +73,17 @@ class Latent(Denoise):
 
     @property
     def masks_inputs(self) -> bool:  # type: ignore[override]  # a setting
-        """Whether masked positions are predicted."""
+        """Return whether masked positions are predicted."""
         return self.positions == "masked"
 
     @property
     def needs_causal(self) -> bool:  # type: ignore[override]  # a setting
-        """Whether next positions are predicted."""
+        """Return whether next positions are predicted."""
         return self.positions == "next"
 
     @property
     def whole_batch(self) -> bool:  # type: ignore[override]  # a setting
-        """Whether the loss has the distribution of a batch in it."""
+        """Return whether the loss has the distribution of a batch in it."""
         return self.guard == "sigreg"
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:

@@ -109,7 +109,7 @@ class Experiment:
 
     @property
     def first_analysis(self) -> tuple[Cell, ...]:
-        """The cells that are run in any case: in a sequential design, those of the first interim analysis."""
+        """Return the cells that are run in any case: of a design, those of the first interim analysis."""
         if self.design is None:
             return self.cells
         return tuple(cell for cell in self.cells if self._seed_index(cell) < self.design.first)

@@ -60,12 +60,12 @@ class ExperimentFolder:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment, whose cells know their stages."""
+        """Return the experiment, whose cells know their stages."""
         return self.plan.experiment
 
     @property
     def folder(self) -> RunDir:
-        """The folder; it is created if necessary."""
+        """Return the folder; it is created if necessary."""
         return RunDir.make(self.workspace.runs / self.experiment.folder)
 
     @property
@@ -98,7 +98,7 @@ class ExperimentFolder:
 
     @property
     def bundled_stages(self) -> frozenset[str]:
-        """Names of the bundled stages, which ``restore`` would restore.
+        """Return the names of the bundled stages, which ``restore`` would restore.
 
         Raises:
             StoreError: if the file of bundled results is damaged.
@@ -142,12 +142,12 @@ class ExperimentFolder:
 
     @cached_property
     def results(self) -> ExperimentResults:
-        """The results of the finished experiment, read from the folder once."""
+        """Return the results of the finished experiment, read from the folder once."""
         return results.read(self.path)
 
     @property
     def is_current(self) -> bool:
-        """Whether every cell has finished, and the report was made from exactly these results."""
+        """Return whether every cell has finished, and the report was made from exactly these results."""
         if not (self.folder.has(STUDY) and self.folder.has("report.html")):
             return False
         found = results.read_plan(self.path)
@@ -203,7 +203,7 @@ class ExperimentFolder:
 
     @property
     def _measures_file(self) -> str:
-        """Name of the file of measurements on exactly these cells."""
+        """Return the name of the file of measurements on exactly these cells."""
         names = "\n".join(sorted(self.stages()))
         return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
 

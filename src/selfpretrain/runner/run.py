@@ -220,7 +220,7 @@ class StageQueue:
 
     @property
     def is_closing(self) -> bool:
-        """Whether no further stage is started."""
+        """Return whether no further stage is started."""
         return self.stopping or bool(self.failures)
 
     def _start(self) -> None:

@@ -75,12 +75,12 @@ class RunDir:
 
     @property
     def name(self) -> str:
-        """Name of the stage, also for an attempt's directory."""
+        """Return the name of the stage, also for an attempt's directory."""
         return self.path.name.partition(PART)[0]
 
     @property
     def finished(self) -> bool:
-        """Whether the stage has a result."""
+        """Return whether the stage has a result."""
         return self.has(RESULT)
 
     def has(self, name: str) -> bool:
@@ -147,7 +147,7 @@ class RunDir:
 
     @property
     def is_attempt(self) -> bool:
-        """Whether this is the directory of an attempt rather than of a published stage."""
+        """Return whether this is the directory of an attempt rather than of a published stage."""
         return PART in self.path.name
 
     @property
@@ -158,12 +158,12 @@ class RunDir:
 
     @property
     def begun(self) -> bool:
-        """Whether the stage has finished, or an attempt at it has left a checkpoint."""
+        """Return whether the stage has finished, or an attempt at it has left a checkpoint."""
         return self.finished or any(attempt.has(CHECKPOINT) for attempt in self.attempts)
 
     @property
     def is_running(self) -> bool:
-        """Whether a process of this or another machine is working on this stage."""
+        """Return whether a process of this or another machine is working on this stage."""
         return is_locked(self.lock) or bool(self._live_elsewhere(time.time()))
 
     @contextlib.contextmanager
@@ -336,7 +336,7 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Size of the file in bytes."""
+        """Return the size of the file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:

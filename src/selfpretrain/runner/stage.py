@@ -171,7 +171,7 @@ class StageRun:
 
     @cached_property
     def cost(self) -> cost.Cost:
-        """Steps and FLOPs, as planned."""
+        """Return the steps and FLOPs, as planned."""
         return self.stage.cost or cost.plan(self.stage.recipe)
 
     def arguments(self) -> dict[str, Any]:

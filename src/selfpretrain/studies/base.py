@@ -42,7 +42,7 @@ class Study(abc.ABC):
 
     @property
     def changed(self) -> bool:
-        """Whether settings differ from those of the named study."""
+        """Return whether settings differ from those of the named study."""
         return False
 
     @classmethod

@@ -84,7 +84,7 @@ class Comparison(Study):
 
     @property
     def rows(self) -> list[str]:
-        """Names of the rows: the mixers, with the settings that differ if a mixer occurs twice."""
+        """Return the names of the rows: the mixers, with the settings that differ if a mixer occurs twice."""
         starts = [arms.model.init for arms in self.architectures[0]]
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
         return row_names([arms.model.mixer for arms in self.architectures[0]], details)

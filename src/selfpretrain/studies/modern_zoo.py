@@ -76,7 +76,7 @@ class Architecture:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the library that the mixer takes its layer from can be imported, if it needs one."""
+        """Return whether the library that the mixer takes its layer from can be imported, if it needs one."""
         return not isinstance(self.mixer, TransformersMixer) or find_spec(LIBRARY) is not None
 
     def state(self, width: int) -> int:

@@ -121,7 +121,7 @@ class Planner:
 
     @property
     def note(self) -> str:
-        """How FLOPs are estimated, for a forecast; "" if they are counted."""
+        """Return how FLOPs are estimated, for a forecast; "" if they are counted."""
         if self.exact:
             return ""
         return (

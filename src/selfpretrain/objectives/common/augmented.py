@@ -21,12 +21,12 @@ class Augmented(Wrapped):
 
     @property
     def name(self) -> str:
-        """Name of runs: that of the objective, marked as augmented."""
+        """Return the name of runs: that of the objective, marked as augmented."""
         return f"augmented-{name_of(self.objective)}"
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
-        """Whether the objective or the augmentation computes with inputs in main memory."""
+        """Return whether the objective or the augmentation computes with inputs in main memory."""
         return self.objective.reads_inputs or self.augmentation.reads_inputs
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:

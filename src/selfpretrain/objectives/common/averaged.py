@@ -31,7 +31,7 @@ class Averaged(Objective):
 
     @property
     def name(self) -> str:
-        """Name of runs: that of the objective, and the number of networks."""
+        """Return the name of runs: that of the objective, and the number of networks."""
         return f"{self.members}-{type(self.objective).__name__.lower()}"
 
     @property

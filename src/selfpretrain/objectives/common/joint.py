@@ -51,12 +51,12 @@ class Joint(Objective):
 
     @property
     def needs_causal(self) -> bool:  # type: ignore[override]  # that of the denoising objective
-        """Whether the denoising objective needs a causal model."""
+        """Return whether the denoising objective needs a causal model."""
         return self.denoise.needs_causal
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
-        """Whether one of the objectives computes with inputs in main memory."""
+        """Return whether one of the objectives computes with inputs in main memory."""
         return self.labels.reads_inputs or self.denoise.reads_inputs
 
     def measured(self, train: SequenceDataset) -> "Joint":

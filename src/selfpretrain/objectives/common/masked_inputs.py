@@ -28,7 +28,7 @@ class MaskedInputs(Wrapped):
 
     @property
     def name(self) -> str:
-        """Name of runs: that of the objective, marked as of masked inputs."""
+        """Return the name of runs: that of the objective, marked as of masked inputs."""
         return f"noisy-{name_of(self.objective)}"
 
     def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:

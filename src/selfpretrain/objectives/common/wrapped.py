@@ -20,7 +20,7 @@ class Wrapped(Objective):
 
     @property
     def labelled(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective uses labelled examples only."""
+        """Return whether the objective uses labelled examples only."""
         return self.objective.labelled
 
     @property
@@ -30,22 +30,22 @@ class Wrapped(Objective):
 
     @property
     def masks_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective masks inputs."""
+        """Return whether the objective masks inputs."""
         return self.objective.masks_inputs
 
     @property
     def needs_causal(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective needs a causal model."""
+        """Return whether the objective needs a causal model."""
         return self.objective.needs_causal
 
     @property
     def whole_batch(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the loss of the objective is of a batch as a whole."""
+        """Return whether the loss of the objective is of a batch as a whole."""
         return self.objective.whole_batch
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Whether the objective computes with inputs in main memory."""
+        """Return whether the objective computes with inputs in main memory."""
         return self.objective.reads_inputs
 
     def measured(self, train: SequenceDataset) -> "Wrapped":

@@ -51,7 +51,7 @@ class Executor(abc.ABC):
     @property
     @abc.abstractmethod
     def slots(self) -> int:
-        """Number of stages that can run in parallel."""
+        """Return the number of stages that can run in parallel."""
 
     @abc.abstractmethod
     def start(self, stage: PlannedStage) -> None:

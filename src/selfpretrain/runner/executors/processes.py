@@ -56,7 +56,7 @@ class Processes(Executor):
 
     @property
     def slots(self) -> int:
-        """One per worker."""
+        """Return one per worker."""
         return self.workspace.workers
 
     def start(self, stage: PlannedStage) -> None:

@@ -48,7 +48,7 @@ class Ray(Executor):
 
     @property
     def slots(self) -> int:
-        """Number of stages that fit on the nodes now in the cluster."""
+        """Return the number of stages that fit on the nodes now in the cluster."""
         resources = self._ray.cluster_resources()
         return max(1, min(int(resources.get(kind, 0) / need) for kind, need in self._need.items() if need))
 

@@ -105,7 +105,7 @@ class TableRow:
 
     @property
     def row(self) -> str:
-        """Name of the row: ``name`` and ``variant``."""
+        """Return the name of the row: ``name`` and ``variant``."""
         return f"{self.name}{self.variant}"
 
 
@@ -170,7 +170,7 @@ class TableStudy(Study):
 
     @property
     def changed(self) -> bool:
-        """Whether any setting is changed."""
+        """Return whether any setting is changed."""
         return bool(self.settings)
 
     def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
