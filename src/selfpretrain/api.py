@@ -239,13 +239,22 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     Raises:
         SpecError: if the request decides by results, or the executor cannot run detached.
     """
+    check_detached(request)
+    plan = plan_request(request).plan
+    restore_bundled(request, plan, workspace)
+    return detach(plan, workspace, request.only, request.bundled)
+
+
+def check_detached(request: Request) -> None:
+    """Check that a request decides nothing by results, so that its stages can be submitted at once.
+
+    Raises:
+        SpecError: if it does.
+    """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
     if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
-    plan = plan_request(request).plan
-    restore_bundled(request, plan, workspace)
-    return detach(plan, workspace, request.only, request.bundled)
 
 
 def forecast_request(

@@ -47,7 +47,7 @@ def cases():
         for kind in (kind for kind in KINDS if suits(kind, signal)):
             target = kind.target_type.kind if kind.target_type else "classes"
             yield denoiser(kind, distance), task_of(signal, target)
-        for kind in (kind for kind in DENOISERS if suits(kind, signal)):
+        for kind in (kind for kind in DENOISERS if suits(kind, signal) and kind.rebuilds):
             for target in ("classes", "reals", "sets"):
                 task = task_of(signal, target)
                 objective = Joint(objective_for(task.form.target)(), denoiser(kind, distance))

@@ -190,6 +190,8 @@ class RunFlags:
         from ..system.events import listen
         from .printing import say_interim
 
+        if self.detach:  # also with --dry-run, which says what a run would do
+            api.check_detached(planned.request)
         if self.dry_run:
             return api.forecast_request(planned, workspace, gpu, self.measure)
         if self.detach:

@@ -129,7 +129,7 @@ def _every(
         hours |= getattr(outcome, "gpu_hours", None) or {}
     totals, spent = {}, ""
     if gpu:
-        whole = sum(hours.values())
+        whole = sum(hours.values(), 0.0)
         card = find_gpu(gpu)
         totals = {"hours": whole, "dollars": card.price(whole)}
         spent = f"; {len(hours):,} to run: {card.bill(whole)} on one {gpu}"

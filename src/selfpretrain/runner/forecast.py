@@ -114,7 +114,7 @@ def _forecast_there(
             _number(card.price(each)),
         )
         rows.append([*_row(group, planner, found.flops), *costs])
-    whole = sum(hours.values())
+    whole = sum(hours.values(), 0.0)
     total = (
         f"{asked}: {flops:.3g} FLOPs, on one {gpu} {card.bill(whole)}"
         + (f"; {unfit} do not fit into its {card.gigabytes:g} GB" if unfit else "")
