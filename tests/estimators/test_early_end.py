@@ -117,13 +117,14 @@ def test_ctrl_c_in_training_keeps_the_best_so_far(monkeypatch, tmp_path, capfd, 
 
 
 def test_ctrl_c_before_anything_is_fitted_or_twice_stops_at_once(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
     interrupted_in_training(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         SequencePretrainer(width=8, depth=1, pretrain_epochs=1e6, device="cpu").fit(TEXTS)
     monkeypatch.setattr(Search, "best", lambda search: [interrupt(), interrupt(), pytest.fail("goes on")])
     with pytest.raises(KeyboardInterrupt):
         SequenceClassifier(**SMALL, exhaustive=True).fit(TEXTS, CLASSES)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):

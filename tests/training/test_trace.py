@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -39,7 +40,9 @@ CELLS = Path(__file__).with_name("paper_peaks.tsv")
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
+    """Checks of annotations are off: they keep tensors for longer, and peaks of memory count those."""
     monkeypatch.setattr(trace, "TRACES", {})
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
 def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
