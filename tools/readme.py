@@ -3,8 +3,8 @@
     python tools/readme.py
 
 ``[[score STUDY TASK ROW ARM]]`` becomes a mean over seeds in %, ``[[mean STUDY TASK ARM]]`` the mean over all
-rows, ``[[count SHELF]]`` a number of names, ``[[table]]`` the table of when it pays, and ``[[effect]]`` the
-description of docs/effect.svg. It also draws docs/zoo.svg.
+rows, ``[[count SHELF]]`` a number of names, ``[[table]]`` the table of when it pays, ``[[effect]]`` the
+description of docs/effect.svg, and ``[[file PATH]]`` what a command has printed. It also draws docs/zoo.svg.
 """
 
 import csv
@@ -73,6 +73,8 @@ def look_up(place: re.Match[str]) -> str:
             return effect_picture.drawn()[1].strip()
         case ["table"]:
             return table()
+        case ["file", path]:
+            return (ROOT / path).read_text(encoding="utf-8").strip("\n")
     raise SystemExit(f"{TEMPLATE}: not known: {place[0]}")
 
 
