@@ -17,7 +17,6 @@ from typing import Any
 
 import jaxtyping
 import numpy as np
-import torch
 from beartype import BeartypeConf
 from beartype.claw import beartype_package
 
@@ -118,6 +117,8 @@ def kind(x: Any, exact: bool) -> Hashable:
 @cache
 def told_by(of: type) -> str:
     """Return what tells all that annotations may say of values of a type."""
+    import torch  # the emulated GPU must be there before it
+
     ways = {
         "shape": (torch.Tensor, np.ndarray),
         "items": (tuple, list),
