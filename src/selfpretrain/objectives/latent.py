@@ -37,7 +37,7 @@ from ..shapes import Inputs, LossMask, PaddingMask, Vectors
 from ..system import distributed
 from .base import Denoise, ObjectiveBatch
 from .common.heads import Pooling
-from .common.latent import LatentHead, at_rows
+from .common.latent import LatentHead, at_rows, move_average
 from .common.reconstruction import at_least_one, followed, usual_rate
 
 SLICES = 64
@@ -164,12 +164,7 @@ class TargetHead(LatentHead):
         """Move the average towards the network."""
         if self.average is None:
             return
-        weights = network.state_dict()
-        for name, value in self.average.state_dict().items():
-            if value.is_floating_point():
-                value.lerp_(weights[name], 1 - self.settings.decay)
-            else:
-                value.copy_(weights[name])
+        move_average(self.average.state_dict(), network.state_dict(), 1 - self.settings.decay)
 
     def train(self, mode: bool = True) -> "TargetHead":
         """Switch dropout of the network, and not of its average, which has none."""

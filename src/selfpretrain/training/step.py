@@ -105,10 +105,9 @@ def step(
         part_targets = replace(part, size=targets.size / parts)  # equal shares that add up to the whole
         accumulate_sums(sums, stage.objective.metric_sums(outputs.detach(), part_targets, form))
     whole = network.module if isinstance(network, DistributedDataParallel) else network
-    for each in whole.networks() if stage.optim.clip else ():  # type: ignore[operator]
-        nn.utils.clip_grad_norm_(
-            each.parameters(), stage.optim.clip
-        )  # members of an ensemble are clipped alone
+    if stage.optim.clip:
+        for each in whole.networks():  # type: ignore[operator]  # members of an ensemble are clipped alone
+            nn.utils.clip_grad_norm_(each.parameters(), stage.optim.clip)
     optimizer.step()
     for each in whole.networks():  # type: ignore[operator]
         if isinstance(each.head, LatentHead):

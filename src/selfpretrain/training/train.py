@@ -22,6 +22,7 @@ from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
 from ..objectives.base import ObjectiveBatch
+from ..objectives.common.latent import move_average
 from ..system import distributed
 from ..system.hardware import gpu_memory
 from .evaluate import evaluate, reduce_sums, validation_data
@@ -314,12 +315,9 @@ class _Run:
         The decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
         """
         step = self.state.step
-        share = 1 - min(self.stage.average, (1 + step) / (10 + step))
-        for name, value in self.network.state_dict().items() if self.average else ():
-            if value.is_floating_point():
-                self.average[name].lerp_(value, share)
-            else:
-                self.average[name].copy_(value)
+        if self.average:
+            share = 1 - min(self.stage.average, (1 + step) / (10 + step))
+            move_average(self.average, self.network.state_dict(), share)
 
     def score(self) -> dict[str, float]:
         """Return the scores on the validation split, of the average of weights if there is one."""

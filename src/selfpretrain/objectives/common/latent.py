@@ -1,6 +1,7 @@
 """Heads of objectives in latent space, which compare predictions with representations of the inputs."""
 
 import abc
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -38,3 +39,12 @@ def at_rows(x: Tensor, loss_mask: LossMask) -> Tensor:
     if loss_mask is None:
         return flat
     return flat[loss_mask.flatten()] if loss_mask.dtype == torch.bool else flat.index_select(0, loss_mask)
+
+
+def move_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], share: float) -> None:
+    """Move an average of weights, in place, by a share of the way to the weights; counters are copied."""
+    for name, value in average.items():
+        if value.is_floating_point():
+            value.lerp_(weights[name], share)
+        else:
+            value.copy_(weights[name])

@@ -56,7 +56,7 @@ class Processes(Executor):
 
     @property
     def slots(self) -> int:
-        """Return one per worker."""
+        """Return the number of workers."""
         return self.workspace.workers
 
     def start(self, stage: PlannedStage) -> None:
