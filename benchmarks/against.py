@@ -10,6 +10,7 @@ more, and named if they stay there (exit code 1).
 
 import argparse
 import contextlib
+import math
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ import torch
 
 from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
+from selfpretrain.errors import UnknownName
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
 from selfpretrain.system.startup import keep_memory
@@ -56,14 +58,19 @@ def step_of(mixer: str, length: int) -> Callable[[], None]:
 
 
 def answer() -> None:
-    """Train what the lines of the standard input name, and print the processor time of each step."""
+    """Train what the lines of the standard input name; print the seconds of each step, nan: no such mixer."""
     torch.set_num_threads(1)
     keep_memory()
     at, train = "", lambda: None
     for line in sys.stdin:
         if line != at:
             mixer, length = line.split()
-            at, train = line, step_of(mixer, int(length))
+            try:
+                train = step_of(mixer, int(length))
+            except UnknownName:
+                print(math.nan, flush=True)
+                continue
+            at = line
             train()
         begin = time.process_time()
         train()
@@ -134,7 +141,7 @@ def main() -> None:
     table: Table = [["mixer", "ms, here", "before / here"]]
     slower = []
     for mixer, new, ratio in measured(given.revision, mixers, given.length, given.rounds):
-        table.append([mixer, f"{1000 * new:.1f}", f"{ratio:.2f}"])
+        table.append([mixer, f"{1000 * new:.1f}", "new" if math.isnan(ratio) else f"{ratio:.2f}"])
         print(*table[-1], sep="  ", flush=True)
         slower += [mixer] * (ratio < EVEN)
     print(written(table))
