@@ -138,12 +138,13 @@ def no_power_is_lost() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def few_trees() -> Iterator[None]:
-    """Boost 20 trees instead of 200, which are most of the time of a small fit."""
+    """Fit 20 trees instead of 200, which are most of the time of a small fit."""
     from selfpretrain.tasks.simple import models
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "MAX_TREES", 20)
         patch.setattr(models, "MIN_TREES", 20)
+        patch.setattr(models, "RANDOM_TREES", 20)
         yield
 
 

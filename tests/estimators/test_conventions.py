@@ -40,11 +40,21 @@ BY_NETWORK = ("pickle", "idempotent", "order_invariance")
 
 
 @parametrize_with_checks(
-    [SequenceClassifier(epochs=1, **SMALL | {"model": "best"}), SequencePretrainer(**SMALL)],
+    [SequenceClassifier(epochs=1, **SMALL), SequencePretrainer(**SMALL)],
     expected_failed_checks=lambda estimator: EXCEPTIONS,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [SequenceClassifier(epochs=1, **SMALL | {"model": "best"})],
+    expected_failed_checks=lambda estimator: EXCEPTIONS,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_check_beside_simple_methods(estimator, check):
     check(estimator)
 
 

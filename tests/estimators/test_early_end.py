@@ -127,6 +127,7 @@ def test_ctrl_c_before_anything_is_fitted_or_twice_stops_at_once(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
 def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
     rows = "\n".join(f"{text},{label}" for text, label in zip(TEXTS, CLASSES, strict=True))
     (tmp_path / "train.csv").write_text(f"text,side\n{rows}\n")

@@ -70,21 +70,17 @@ Networks of two objectives are exported together: a causal one and a bidirection
     ("kind", "mixer", "objectives", "file", "pooling", "signal"),
     [
         ("SequenceClassifier", "s4d", "causal masked", "model.pt2", "last", "values"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("SequenceClassifier", "attention", "causal masked", "model.pt2", "mean", "tokens"),
-                ("SequenceClassifier", "attention", "masked", "model.pt2", "max", "values"),
-                ("SequenceClassifier", "s4d", "masked", "model.pt2", "attention", "values"),
-                ("MultilabelClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
-                ("PositionClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
-                ("SequenceRegressor", "s4d", "masked", "model.onnx", "auto", "values"),
-                ("SequencePretrainer", "s4d", "causal", "model.onnx", "auto", "values"),
-                ("PositionClassifier", "s4d", "masked", "model.onnx", "auto", "values"),
-            )
-        ),
+        ("SequenceClassifier", "attention", "causal masked", "model.pt2", "mean", "tokens"),
+        ("SequenceClassifier", "attention", "masked", "model.pt2", "max", "values"),
+        ("SequenceClassifier", "s4d", "masked", "model.pt2", "attention", "values"),
+        ("MultilabelClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
+        ("PositionClassifier", "s4d", "causal masked", "model.pt2", "auto", "values"),
+        ("SequenceRegressor", "s4d", "masked", "model.onnx", "auto", "values"),
+        ("SequencePretrainer", "s4d", "causal", "model.onnx", "auto", "values"),
+        ("PositionClassifier", "s4d", "masked", "model.onnx", "auto", "values"),
     ],
 )
+@pytest.mark.slow
 def test_an_exported_model_answers_as_the_network_does_at_other_lengths(
     kind, mixer, objectives, file, pooling, signal, tmp_path
 ):

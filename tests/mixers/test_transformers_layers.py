@@ -169,6 +169,7 @@ for mixer in (Mamba(), GatedDeltaNet()):
 """
 
 
+@pytest.mark.slow
 def test_kernels_run_on_a_gpu_only_and_are_named():
     command = [sys.executable, "-c", textwrap.dedent(KERNELS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -56,7 +56,9 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(make, scene, pape
 
 
 @pytest.mark.usefixtures("drawn_pictures")
-@pytest.mark.parametrize(("look", "width"), [("neurips", 5.5), ("icml", 3.25)])
+@pytest.mark.parametrize(
+    ("look", "width"), [pytest.param("neurips", 5.5, marks=pytest.mark.slow), ("icml", 3.25)]
+)
 def test_every_figure_of_the_page_is_saved_for_a_paper(look, width, several, capsys):
     assert app.run(["report", str(several), "--figures", look]) == 0
     capsys.readouterr()
@@ -77,6 +79,7 @@ def test_every_figure_of_the_page_is_saved_for_a_paper(look, width, several, cap
         assert found and float(found[1]) == pytest.approx(72 * width, abs=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn_pictures")
 def test_figures_and_pages_have_the_same_bytes_again(make, scene, tmp_path):
     folder = make(scene(seeds=2, test=200))

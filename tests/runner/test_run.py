@@ -385,6 +385,7 @@ print(results.state)
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

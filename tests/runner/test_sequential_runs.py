@@ -97,7 +97,8 @@ def test_the_same_command_trains_nothing_and_changes_nothing(done, monkeypatch):
     assert before == {path.name: path.read_bytes() for path in results.folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.parametrize("stops", [30, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", [30, 60])
 def test_a_run_that_was_stopped_in_an_analysis_ends_as_one_that_was_not(stops, done, tmp_path):
     results, _ = done
     asked = iter(range(10**9))

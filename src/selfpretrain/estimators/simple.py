@@ -26,8 +26,16 @@ from ..system.files import Json
 from ..system.time_limit import TimeIsUp, check_time, until
 from ..tasks.simple.cohesion import CohesionWindows
 from ..tasks.simple.features import Features, Matrix, State
-from ..tasks.simple.methods import BOOSTED, LINEAR, Method, ModelKind, features_named, simple_methods
-from ..tasks.simple.models import BoostedTrees, LinearModel
+from ..tasks.simple.methods import (
+    BOOSTED,
+    LINEAR,
+    RANDOM,
+    Method,
+    ModelKind,
+    features_named,
+    simple_methods,
+)
+from ..tasks.simple.models import BoostedTrees, LinearModel, RandomTrees, SavedModel
 from ..tasks.simple.symbols import SymbolFeatures, Windows
 from ..training.train import Stop, never
 from .predictor import Output, Predictor
@@ -40,9 +48,10 @@ ASKED = 200
 """Most labelled sequences that are asked whether counts of n-grams help."""
 HELPS = 0.025
 """Least share of the errors without these counts that they must avoid."""
-MODELS: dict[str, tuple[type[LinearModel] | type[BoostedTrees], ModelKind]] = {
+MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
     LinearModel.kind: (LinearModel, LINEAR),
     BoostedTrees.kind: (BoostedTrees, BOOSTED),
+    RandomTrees.kind: (RandomTrees, RANDOM),
 }
 """Kind of a saved model -> its class, and what it is in the list of simple methods."""
 
@@ -54,11 +63,11 @@ Folds = Sequence[tuple[SequenceDataset, SequenceDataset]]
 
 @dataclass(frozen=True)
 class SimplePredictor:
-    """A linear model or boosted trees on features, with the methods of ``Predictor`` that predict."""
+    """A linear model or trees on features, with the methods of ``Predictor`` that predict."""
 
     form: SequenceSpec
     features: Features
-    model: LinearModel | BoostedTrees
+    model: SavedModel
 
     @property
     def name(self) -> str:
@@ -232,7 +241,7 @@ class SimpleMethods:
         if isinstance(form.target, Reals):  # folds do not know the labels of their validation
             form = replace(form, target=fit_target(form.target, examples.targets.numpy()))
         model = method.fitted(form, x, examples, setting, self.class_weights)
-        assert isinstance(model, LinearModel | BoostedTrees)  # others are not saved
+        assert isinstance(model, SavedModel)  # others are not saved
         return SimplePredictor(self.form, features, model)
 
 

@@ -6,14 +6,18 @@ import torch
 from ...data.dataset import SequenceDataset
 from ...data.spec import SequenceSpec, Values
 from .features import Features, Numbers, State
-from .models import BoostedTrees, LinearModel
+from .models import LinearModel, SavedModel
 
 POSITIONS = 64  # maximum number of positions of the sequences that are tried
 WHOLE = ("codes", "feature", "left", "right", "root", "output")
 """Tensors of 64-bit integers; those that are not named here or in ``REAL`` may have any precision."""
-REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value")
+REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value", "answers")
 """Tensors of numbers in double precision."""
-MATRICES = ("coef", "edges")  # tensors with two dimensions; the others in ``WHOLE`` and ``REAL`` have one
+MATRICES = (
+    "coef",
+    "edges",
+    "answers",
+)  # tensors with two dimensions; the others in ``WHOLE`` and ``REAL`` have one
 EQUAL = (
     ("codes", "idf"),
     ("mean", "spread"),
@@ -44,7 +48,7 @@ def check_tensors(tensors: State) -> None:
             raise ValueError(f"{' and '.join(names)} have different lengths")
 
 
-def check_columns(form: SequenceSpec, features: Features, model: LinearModel | BoostedTrees) -> None:
+def check_columns(form: SequenceSpec, features: Features, model: SavedModel) -> None:
     """Check that features can be computed for the sequences of a form, and that the model takes as many."""
     length = min(form.length, POSITIONS)
     numbers = isinstance(form.signal, Values)

@@ -36,13 +36,14 @@ from .features import (
     directions,
     of_all,
 )
+from .intervals import IntervalQuantiles
 from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
 from .models import (
-    BoostedTrees,
-    LinearModel,
+    SavedModel,
     UnsavedModel,
     fit_boosted,
     fit_linear,
+    fit_random,
     fit_with,
     logistic,
     logistic_on_first,
@@ -52,7 +53,7 @@ from .symbols import Ends, Neighbours, NGrams, Places, Windows
 POSITIONS = 50_000  # maximum number of positions to fit on, for classes of positions
 MAX_BOOSTED = 20_000  # maximum rows times outputs of boosted trees: some seconds per fit
 
-Fitted = LinearModel | BoostedTrees | UnsavedModel
+Fitted = SavedModel | UnsavedModel
 Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
 """Fits a model: matrix, targets and weights of its rows, kind of target, setting."""
 LOGISTIC = (0.01, 0.1, 1.0, 10.0)  # grid of inverse regularisation strengths of logistic regression
@@ -64,6 +65,8 @@ DIRECTIONS_NGRAMS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC_NGRAMS))
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # grid of regularisation strengths of ridge regression
 DEPTHS = (2, 5)  # depths of boosted trees to try
 TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
+SHARES = (0.1,)  # features that a question of a random tree is chosen from, as a share of all
+MAX_INTERVALS = 2_500_000  # maximum number of values whose intervals are looked at: some seconds per fit
 MAX_FLAT = 4096  # maximum number of values per example to use all of them; longer examples are summarised
 MAX_ONE_HOT = 20_000  # maximum positions times vocabulary for a baseline on one-hot symbols
 MAX_HISTOGRAMS = 50_000
@@ -168,6 +171,7 @@ def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
+RANDOM = ModelKind("random trees on {}", fit_random)
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
 NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
 HISTOGRAMS = ModelKind(
@@ -213,6 +217,8 @@ def simple_methods(
     kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
     outputs = labelled * form.target.outputs
     few = outputs <= MAX_BOOSTED
+    sets = isinstance(form.target, ClassSets)
+    in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
@@ -227,6 +233,7 @@ def simple_methods(
         Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),
         Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
         Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
+        Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
         Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
         Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
         Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),

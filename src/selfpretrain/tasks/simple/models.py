@@ -1,17 +1,22 @@
-"""Models of simple methods: linear models, boosted trees, and models of scikit-learn that are not saved.
+"""Models of simple methods: linear models, trees, and models of scikit-learn that are not saved.
 
-Linear models are logistic and ridge regression, fitted by scikit-learn. Gradient-boosted trees are saved as
+Linear models are logistic and ridge regression, fitted by scikit-learn. Boosted and random trees are saved as
 tensors and evaluated here. Other models of scikit-learn are used as they are: baselines are scored with them,
 and none of them is saved.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+)
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -29,7 +34,9 @@ RATE = 0.1  # factor of every tree's answer
 SHARE = 0.5  # share of the examples that each tree is fitted to
 MIN_WEIGHT = 0.001
 """Minimum share of all weight in a leaf, if weights are unequal: leaves of nearly none must not count."""
-NAMES = ("feature", "threshold", "left", "right", "value", "root", "output", "bias")
+RANDOM_TREES = 200
+TREES_AT_A_TIME = 20
+LEAST = 1e-3  # least probability of a class by random trees: of few, none is certain
 
 
 @dataclass(frozen=True)
@@ -107,25 +114,64 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
 
 
 @dataclass(frozen=True)
-class BoostedTrees:
-    """Scores of every output: its bias, and the sum of the answers of its trees.
+class Trees:
+    """Decision trees, the nodes of all in one row, children after their parents.
 
     Args:
         feature: (nodes,) feature that a node asks for, negative in a leaf.
         threshold: (nodes,) a row whose feature is at most that goes to the left.
         left, right: (nodes,) children.
-        value: (nodes,) answer of a leaf.
         root: (trees,) first node of every tree.
-        output: (trees,) output that a tree belongs to.
-        bias: (K,).
     """
 
     feature: np.ndarray
     threshold: np.ndarray
     left: np.ndarray
     right: np.ndarray
-    value: np.ndarray
     root: np.ndarray
+
+    def leaves(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield for every tree the leaf that each row comes to."""
+        x = x.astype(np.float32)  # thresholds of scikit-learn are between numbers of this precision
+        rows = np.arange(len(x))
+        for root in self.root:
+            node = np.full(len(x), root)
+            while (inner := self.feature[node] >= 0).any():
+                below = x[rows, self.feature[node].clip(min=0)] <= self.threshold[node]
+                node = np.where(inner, np.where(below, self.left[node], self.right[node]), node)
+            yield node
+
+    def state(self) -> State:
+        """Return everything that ``load`` needs."""
+        return {each.name: torch.from_numpy(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        """Return the trees of ``state()``.
+
+        Raises:
+            ValueError: if they do not end.
+        """
+        found = cls(**{each.name: state[each.name].numpy() for each in fields(cls)})
+        inner = found.feature >= 0
+        children = np.stack([found.left[inner], found.right[inner]])
+        # Children come after their parents, so that no walk from a root can go on for ever.
+        if (children <= np.flatnonzero(inner)).any() or (children >= len(inner)).any():
+            raise ValueError("the children of a node are not after it")
+        return found
+
+
+@dataclass(frozen=True)
+class BoostedTrees(Trees):
+    """Scores of every output: its bias, and the sum of the answers of its trees.
+
+    Args:
+        value: (nodes,) answer of a leaf.
+        output: (trees,) output that a tree belongs to.
+        bias: (K,).
+    """
+
+    value: np.ndarray
     output: np.ndarray
     bias: np.ndarray
 
@@ -140,20 +186,10 @@ class BoostedTrees:
         """Return logits, or numbers (rows, K)."""
         if isinstance(x, Rows):
             return x.scores(self.scores)
-        x = x.astype(np.float32)  # thresholds of scikit-learn are between numbers of this precision
-        rows = np.arange(len(x))
         found = np.tile(self.bias, (len(x), 1))
-        for root, output in zip(self.root, self.output, strict=True):
-            node = np.full(len(x), root)
-            while (inner := self.feature[node] >= 0).any():
-                below = x[rows, self.feature[node].clip(min=0)] <= self.threshold[node]
-                node = np.where(inner, np.where(below, self.left[node], self.right[node]), node)
-            found[:, output] += self.value[node]
+        for leaf, output in zip(self.leaves(x), self.output, strict=True):
+            found[:, output] += self.value[leaf]
         return found
-
-    def state(self) -> State:
-        """Return everything that ``load`` needs."""
-        return {name: torch.from_numpy(getattr(self, name)) for name in NAMES}
 
     @classmethod
     def load(cls, state: State, outputs: int) -> "BoostedTrees":
@@ -162,16 +198,72 @@ class BoostedTrees:
         Raises:
             ValueError: if the trees are not those of a model with as many outputs, or do not end.
         """
-        found = cls(**{name: state[name].numpy() for name in NAMES})
-        nodes = np.arange(len(found.feature))
-        inner = found.feature >= 0
-        children = np.stack([found.left[inner], found.right[inner]])
+        found = cls.of(state)
         if found.bias.shape != (outputs,) or not np.isin(found.output, np.arange(outputs)).all():
             raise ValueError(f"trees and biases {found.bias.shape} for {outputs} outputs")
-        # Children come after their parents, so that no walk from a root can go on for ever.
-        if (children <= nodes[inner]).any() or (children >= len(nodes)).any():
-            raise ValueError("the children of a node are not after it")
         return found
+
+
+@dataclass(frozen=True)
+class RandomTrees(Trees):
+    """Logits of the mean probabilities of all trees, or the mean of their numbers.
+
+    Args:
+        answers: (nodes, K) shares of the classes among the training rows of a leaf, or their mean number.
+    """
+
+    answers: np.ndarray
+
+    kind = "random"
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of thresholds and answers."""
+        return self.answers.size
+
+    def scores(self, x: Matrix) -> np.ndarray:
+        """Return logits, or numbers (rows, K)."""
+        mean = sum(self.answers[leaf] for leaf in self.leaves(x)) / len(self.root)
+        return np.asarray(mean if mean.shape[1] == 1 else np.log(np.maximum(mean, LEAST)))
+
+    @classmethod
+    def load(cls, state: State, outputs: int) -> "RandomTrees":
+        """Return the model of ``state()``.
+
+        Raises:
+            ValueError: if the trees are not those of a model with as many outputs, or do not end.
+        """
+        found = cls.of(state)
+        if found.answers.shape != (len(found.feature), outputs) or not len(found.root):
+            raise ValueError(
+                f"{len(found.root)} trees with answers {found.answers.shape} for {outputs} outputs"
+            )
+        return found
+
+
+def fit_random(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, target: Target, share: float
+) -> RandomTrees:
+    """Fit extremely randomised trees with entropy to classes, or with squared error to numbers.
+
+    Args:
+        y: (n,) classes or numbers.
+        weights: (n,).
+        share: features that a question is chosen from, as a share of all.
+
+    Source: Geurts, Ernst and Wehenkel (2006), Extremely randomized trees.
+    """
+    shared = {"max_features": share, "random_state": 0, "warm_start": True}
+    numbers = isinstance(target, Reals)
+    model = ExtraTreesRegressor(**shared) if numbers else ExtraTreesClassifier(criterion="entropy", **shared)
+    for number in range(TREES_AT_A_TIME, RANDOM_TREES + 1, TREES_AT_A_TIME):
+        check_time()
+        model.set_params(n_estimators=number).fit(x, y, weights)
+    trees = [each.tree_ for each in model.estimators_]
+    answers = np.zeros((sum(tree.node_count for tree in trees), target.outputs))
+    columns = [0] if numbers else model.classes_
+    answers[:, columns] = np.concatenate([tree.value[:, 0] for tree in trees])
+    return RandomTrees(**_nodes(trees), answers=answers)
 
 
 def fit_boosted(
@@ -219,30 +311,42 @@ def _classifier(
 
 def _joined(models: list[tuple[Any, list[int]]], bias: np.ndarray, scale: float = 1.0) -> BoostedTrees:
     """Return the trees of some models as arrays, with answers multiplied by a scale."""
-    trees = [
+    found = [
         (each.tree_, output)
         for model, outputs in models
         for row in model.estimators_
         for each, output in zip(row, outputs, strict=True)
     ]
-    sizes = np.array([tree.node_count for tree, _ in trees], dtype=np.int64)
+    trees = [tree for tree, _ in found]
+    return BoostedTrees(
+        **_nodes(trees),
+        value=_of_nodes(trees, "value", np.float64) * RATE * scale,
+        output=np.array([output for _, output in found], dtype=np.int64),
+        bias=bias.astype(np.float64),
+    )
+
+
+def _nodes(trees: list[Any]) -> dict[str, np.ndarray]:
+    """Return the arrays of ``Trees``, of trees of scikit-learn."""
+    sizes = np.array([tree.node_count for tree in trees], dtype=np.int64)
     root = sizes.cumsum() - sizes
     shift = np.repeat(root, sizes)
+    return {
+        "feature": _of_nodes(trees, "feature", np.int64),
+        "threshold": _of_nodes(trees, "threshold", np.float64),
+        "left": _of_nodes(trees, "children_left", np.int64) + shift,
+        "right": _of_nodes(trees, "children_right", np.int64) + shift,
+        "root": root,
+    }
 
-    def of(name: str, kind: type) -> np.ndarray:
-        parts = [getattr(tree, name).reshape(tree.node_count).astype(kind) for tree, _ in trees]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
 
-    return BoostedTrees(
-        of("feature", np.int64),
-        of("threshold", np.float64),
-        of("children_left", np.int64) + shift,
-        of("children_right", np.int64) + shift,
-        of("value", np.float64) * RATE * scale,
-        root,
-        np.array([output for _, output in trees], dtype=np.int64),
-        bias.astype(np.float64),
-    )
+def _of_nodes(trees: list[Any], name: str, kind: type) -> np.ndarray:
+    """Return one number of every node of some trees."""
+    parts = [getattr(tree, name).reshape(tree.node_count).astype(kind) for tree in trees]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+
+
+SavedModel = LinearModel | BoostedTrees | RandomTrees
 
 
 @dataclass(frozen=True)
