@@ -67,6 +67,7 @@ def python(folder, *command, cwd=ROOT):
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documentation_keep_the_laws_and_a_careless_mixer_does_not(package):
     chosen = " or ".join(["(careless and keeps_the_contract)", *(name for _, name in LAWFUL.values())])
     # "never span" is a law of tasks, not the objective called span.

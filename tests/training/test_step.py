@@ -124,6 +124,7 @@ def are_close(found, names):
     assert [line for line in found if max(line["loss"], line["gradient"]) > COMPILED] == []
 
 
+@pytest.mark.slow
 def test_blocks_of_a_sample_are_close_and_one_graph_and_count_once_when_they_are_traced():
     """Recomputed activations of compiled blocks count once in running statistics."""
     *found, statistics = compiled("aot_eager", *TRACED, "statistics")

@@ -134,7 +134,7 @@ def test_a_step_grows_linearly_with_the_batch():
     assert four.peak_bytes - two.peak_bytes == pytest.approx(2 * (two.peak_bytes - one.peak_bytes), rel=0.01)
 
 
-@pytest.mark.parametrize("mixer", [ExpRNN(), SLSTM()], ids=name_of)
+@pytest.mark.parametrize("mixer", [ExpRNN(), pytest.param(SLSTM(), marks=pytest.mark.slow)], ids=name_of)
 def test_steps_of_many_kernels_are_extrapolated(mixer, monkeypatch):
     made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128), batch=64)
     monkeypatch.setattr(trace, "MANY", None)
