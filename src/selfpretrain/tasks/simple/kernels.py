@@ -23,7 +23,8 @@ from .features import Numbers, State
 KERNEL_SIZE = 9  # weights of a kernel
 TWOS = 3  # weights of a kernel that are 2; the others are -1
 PLACES = list(combinations(range(KERNEL_SIZE), TWOS))  # places of these weights, of every kernel
-FEATURES = 2_000  # approximate number of features per sequence
+FEATURES = 2_000  # approximate number of features per sequence, of baselines
+MANY_FEATURES = 10_000  # the same as the method was published with, of candidates
 WORK = 4e9  # maximum number of kernel outputs to compute: some seconds
 SAMPLE = 32  # training sequences from which thresholds are computed
 LEVELS = 10_000  # maximum number of outputs of a kernel from which its thresholds are computed
@@ -41,8 +42,9 @@ class KernelShares(Numbers):
 
     name = "kernels (MiniRocket)"
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = FEATURES) -> None:
         super().__init__()
+        self.number = number  # approximate, of features
         self.thresholds: Thresholds = []
 
     def fit(self, examples: SequenceDataset) -> None:
@@ -51,7 +53,7 @@ class KernelShares(Numbers):
         dilations = [2**power for power in range(12) if (KERNEL_SIZE - 1) * 2**power < examples.longest.max()]
         # If not all dilations fit into the limit, keep the largest: they cover the longest range.
         dilations = dilations[-max(1, int(WORK / (positions * len(PLACES)))) :] or [1]
-        quantiles = max(1, FEATURES // (len(PLACES) * len(dilations)))
+        quantiles = max(1, self.number // (len(PLACES) * len(dilations)))
         rows = torch.randperm(len(examples), generator=generator("kernels"))[:SAMPLE]
         sample = sequences(examples.take(rows))
         weights = _kernels(sample)
@@ -59,7 +61,7 @@ class KernelShares(Numbers):
         super().fit(examples)
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
-        """Return (n, some 2,000 features)."""
+        """Return (n, some thousand features)."""
         weights = _kernels(examples)
         rows = []
         for batch in _batches(examples):

@@ -37,7 +37,7 @@ from .features import (
     of_all,
 )
 from .intervals import IntervalQuantiles
-from .kernels import KERNEL_SIZE, PLACES, WORK, KernelShares
+from .kernels import FEATURES, KERNEL_SIZE, MANY_FEATURES, PLACES, WORK, KernelShares
 from .models import (
     SavedModel,
     UnsavedModel,
@@ -219,6 +219,7 @@ def simple_methods(
     few = outputs <= MAX_BOOSTED
     sets = isinstance(form.target, ClassSets)
     in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
+    many_kernels = partial(KernelShares, MANY_FEATURES if few else FEATURES)
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
@@ -234,7 +235,8 @@ def simple_methods(
         Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
         Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
         Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
-        Method(KernelShares, LINEAR, LOGISTIC[:3], kernels, isinstance(form.target, Reals) and kernels),
+        Method(KernelShares, LINEAR, LOGISTIC[:3], baseline=isinstance(form.target, Reals) and kernels),
+        Method(many_kernels, LINEAR, LOGISTIC[:3], candidate=kernels),
         Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
         Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
         Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
