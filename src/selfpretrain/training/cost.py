@@ -168,8 +168,8 @@ def _of_shipped_results() -> dict[str, float]:
     """Return the FLOPs per step with which results that ship were measured, by the key of the step.
 
     Masks of one and of two rows stood for the mean then. A step of these is up to 2.2 % off, an arm less than
-    1 % (tests/studies/test_golden.py), and all other recipes are counted by the mean. docs/log.md says how little
-    exact counts change (26 November 2026). Lines go when results are measured again; none is added.
+    1 % (tests/studies/test_golden.py), and all other recipes are counted by the mean. How little exact counts
+    change is in docs/log.md (26 November 2026). Lines go when results are measured again; none is added.
     """
     _, *lines = SHIPPED_COUNTS.read_text(encoding="utf-8").splitlines()
     return {key: float(flops) for key, flops, *_ in map(str.split, lines)}
