@@ -1,15 +1,17 @@
 """Whether a training step has become slower since an older revision, mixer by mixer, in one run.
 
-    python benchmarks/against.py REVISION [--mixers all] [--length 256] [--rounds 15] [--page docs/speed.md]
+    python benchmarks/against.py REVISION [--mixers all] [--length 256] [--rounds 15]
+        [--table docs/speed/before.tsv]
 
 A process for each revision trains the same network (two blocks of width 64, float32, one thread, 4,096
 positions in all). They take turns, so that what else the machine does meets both; a ratio is that of the
 least processor times. Above 1, a step took longer in the older revision. Mixers below 0.95 are measured once
-more, and named if they stay there (exit code 1).
+more, and named if they stay there (exit code 1). Rows of a table that are not measured stay as they are.
 """
 
 import argparse
 import contextlib
+import csv
 import math
 import os
 import subprocess
@@ -33,10 +35,10 @@ from selfpretrain.system.startup import keep_memory
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import prepare, step
-from tables import Table, put, written
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH, POSITIONS, EVEN = 64, 4096, 0.95
+HEAD = ("mixer", "ms, here", "before / here")
 Process = subprocess.Popen[str]
 
 
@@ -135,20 +137,26 @@ def main() -> None:
     parser.add_argument("--mixers", default="all")
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--table", type=Path)
     given = parser.parse_args()
     mixers = names("mixers") if given.mixers == "all" else given.mixers.split(",")
-    table: Table = [["mixer", "ms, here", "before / here"]]
-    slower = []
+    found, slower = {}, []
     for mixer, new, ratio in measured(given.revision, mixers, given.length, given.rounds):
-        table.append([mixer, f"{1000 * new:.1f}", "new" if math.isnan(ratio) else f"{ratio:.2f}"])
-        print(*table[-1], sep="  ", flush=True)
+        found[mixer] = f"{1000 * new:.1f}", "new" if math.isnan(ratio) else f"{ratio:.2f}"
+        print(mixer, *found[mixer], sep="  ", flush=True)
         slower += [mixer] * (ratio < EVEN)
-    print(written(table))
-    if given.page:
-        put(given.page, "against", table)
+    if given.table:
+        write(given.table, found)
     if slower:
         sys.exit(f"slower than {given.revision}: {', '.join(slower)}")
+
+
+def write(table: Path, found: dict[str, tuple[str, str]]) -> None:
+    """Write rows by name, among those that the table has."""
+    kept = list(csv.reader(table.open(), delimiter="\t"))[1:] if table.exists() else []
+    rows = {name: (ms, ratio) for name, ms, ratio in kept} | found
+    lines = [HEAD, *((name, *rows[name]) for name in sorted(rows))]
+    table.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
