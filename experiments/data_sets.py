@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +212,7 @@ def accuracies(entry: Entry) -> dict[str, float]:
 
 
 def score_table(kept: Mapping[str, Entry]) -> Table:
-    """Accuracy of every method on every set, the best in bold, and what self-pretraining gains."""
+    """What the sets are, accuracy of every method, the best in bold, and what self-pretraining gains."""
     columns = [*ARMS.values(), *SIMPLE, "fit"]
     rows = []
     for name, entry in kept.items():
@@ -220,8 +220,21 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
         best = max(round(100 * value, 1) for value in found.values())
         gains = [entry["gains"][arm] for arm in OTHERS]
         told = [f"{100 * gain['difference']:+.1f} ± {100 * gain['half']:.1f}" for gain in gains]
-        rows.append([name, *(_score(found.get(column), best) for column in columns), *told])
-    return [["data", *columns, *(f"SPT {MINUS} {other}" for other in OTHERS)], *rows]
+        rows.append([name, *_about(entry["facts"]), *(_score(found.get(x), best) for x in columns), *told])
+    facts = ("what", "train / test", "commonest class")
+    return [["data", *facts, *columns, *(f"SPT {MINUS} {other}" for other in OTHERS)], *rows]
+
+
+def _about(facts: Entry) -> list[str]:
+    low, high = facts["shortest"], facts["longest"]
+    size = f"{low}" if low == high else f"{low} to {high}"
+    size += f" positions, {plural(facts['channels'], 'channel')}" if facts["channels"] else " symbols"
+    counts = f"{facts['train']:,} / {facts['test']:,}, {facts['division']}"
+    return [
+        f"{facts['about']} ({facts['classes']} classes, {size})",
+        counts,
+        f"{100 * facts['commonest']:.1f}",
+    ]
 
 
 def _score(value: float | None, best: float) -> str:
@@ -231,31 +244,10 @@ def _score(value: float | None, best: float) -> str:
     return f"**{shown}**" if round(100 * value, 1) == best else shown
 
 
-def fact_table(kept: Mapping[str, Entry]) -> Table:
-    """What the sets are."""
-    rows = []
-    for name, entry in kept.items():
-        facts = entry["facts"]
-        low, high = facts["shortest"], facts["longest"]
-        size = f"{low}" if low == high else f"{low} to {high}"
-        size += f", {plural(facts['channels'], 'channel')}" if facts["channels"] else " symbols"
-        counts = [f"{facts['train']:,} / {facts['test']:,}", str(facts["classes"]), size]
-        rows.append([name, facts["about"], *counts, f"{100 * facts['commonest']:.1f}", facts["division"]])
-    head = ["data", "what", "train / test", "classes", "positions", "commonest class", "division"]
-    return [head, *rows]
-
-
-def tables(kept: Mapping[str, Entry]) -> Iterator[tuple[str, Table]]:
-    """The tables of the page, by the marks around them."""
-    yield "data sets", fact_table(kept)
-    yield "data sets: scores", score_table(kept)
-
-
 def write(page: Path) -> None:
-    """The tables of what is kept, into a page, in the order of the sets."""
+    """The table of what is kept, into a page, in the order of the sets."""
     kept = finished()
-    for name, table in tables({name: kept[name] for name in SETS if name in kept}):
-        put(page, name, table)
+    put(page, "data sets", score_table({name: kept[name] for name in SETS if name in kept}))
 
 
 def main() -> None:

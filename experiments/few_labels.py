@@ -4,8 +4,8 @@
     python experiments/few_labels.py --only nouns/300/0 sentences/100
 
 Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
-this file, so that the same command goes on where it was stopped. It writes what docs/few-labels.md shows, with
-scores in few-labels-scores.tsv and every draw in few-labels.tsv (``--page`` does so without measuring). Test
+this file, so that the same command goes on where it was stopped. It writes what docs/few-labels.md shows:
+scores in few-labels-scores.tsv, every draw in few-labels.tsv (``--page`` does so without measuring). Test
 examples are never used for a choice.
 """
 

@@ -1,6 +1,6 @@
 """List what each study takes at the papers' scale: gigabytes, hours and dollars on three GPUs.
 
-The documentation has the list in ``docs/takes.md`` when it is built; run as a script, this prints it. Nothing
+The documentation has the list in ``docs/papers.md`` when it is built; run as a script, this prints it. Nothing
 is trained, no data are prepared, and no GPU is needed.
 """
 
