@@ -43,18 +43,18 @@ TABLE = Path(__file__).with_name("claims.tsv")
 PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
-What papers claim about scores, speed or why, and what our studies say of it at the small scale: two cores, three seeds,
-at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests the papers' numbers: that
-takes their data, their budgets and a GPU (`--scale paper`).
+What papers claim about scores, speed or why, and what our studies say of it at the small scale: two cores,
+three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests
+the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`).
 
 | verdict | claims | meaning |
 | --- | --- | --- |
 {verdicts}
 
-*Holds in* counts the comparisons whose interval agrees, and those whose interval is against the claim. *In the middle* is
-the median comparison, in points of accuracy, with a 95 % interval over seeds and test examples (over seeds alone on
-training data), not corrected for the number of claims. Unfold a cell for all of its comparisons. Of most papers under
-*Others* we know the abstract alone; their claims are in our words.
+*Holds in* counts the comparisons whose interval agrees, and those whose interval is against the claim. *In
+the middle* is the median comparison, in points of accuracy, with a 95 % interval over seeds and test
+examples (over seeds alone on training data), not corrected for the number of claims. Unfold a cell for all
+of its comparisons. Of most papers under *Others* we know the abstract alone; their claims are in our words.
 """
 MEANING = {
     "supported": "no interval leaves another reading",
