@@ -47,6 +47,7 @@ PICTURE = re.compile(r"!\[[^\]]*\]\((\S+)\)")
 NAMES = re.compile(r"^```\{names\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LAID_OUT = re.compile(r"\S   *\S|^\s+\S|[=|]")
 """Lines whose spaces mean something: formulas, legends, trees."""
+ARXIV = re.compile(r"\b\d{4}\.\d{5}\b")
 SECTION = re.compile(r"(Args|Raises|Returns|Yields):$")
 MARKUP = re.compile(r"(``.*?``)|([*|`]|\w_\b)")
 
@@ -61,12 +62,12 @@ def setup(app: Any) -> None:
 
 
 def with_cards(app: Any, page: str, source: list[str]) -> None:
-    """Fill in the cards of tasks and of mixers, the papers' recipes, their cost, and where we deviate."""
+    """Fill in tasks, mixers and arms, the papers' recipes, their cost, and where we deviate."""
     pages = {"recipes": recipes_page.page, "deviations": deviations_page.page, "takes": takes_page.page}
     for name, lists in pages.items():
         if f"<!-- {name} -->" in source[0]:
             source[0] = source[0].replace(f"<!-- {name} -->", lists())
-    for kind, made in {"tasks": card, "mixers": mixer_card}.items():
+    for kind, made in {"tasks": card, "mixers": mixer_card, "arms": arm_line}.items():
         place = f"<!-- {kind} -->"
         if place in source[0]:
             source[0] = source[0].replace(place, "\n".join(map(made, registry.names(kind))))
@@ -122,6 +123,14 @@ def card(name: str) -> str:
     said = [f"- **{what}**: {value}" for what, value in dataclasses.asdict(kind.card).items() if value]
     said += [f"- **download**: <{download.url}>" for download in kind.downloads]
     return "\n".join([f"## {name}", "", registry.summary("tasks", name), "", *said, ""])
+
+
+def arm_line(name: str) -> str:
+    """What an arm trains and why, as an item of a list."""
+    said = inspect.cleandoc(registry.find("arms", name).__doc__ or "").split("\n\n")
+    why = " ".join(" ".join(part.split()) for part in said if part.startswith(("Why: ", "Source: ")))
+    linked = ARXIV.sub(lambda paper: f"[{paper[0]}](https://arxiv.org/abs/{paper[0]})", why)
+    return f"- **{name}**: {registry.summary('arms', name)} {linked}"
 
 
 def readable(app: Any, what: str, name: str, thing: Any, options: object, lines: list[str]) -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ KEPT, PAGE = HERE / "data_sets.json", HERE.parent / "docs" / "log.md"
 SEEDS = 3
 ARMS = {"scratch": "scratch", "scratch (matched)": "matched", "SPT": "SPT"}
 """Arms of a comparison, and what the page calls them."""
+OTHERS = ("matched", "scratch")
+"""What self-pretraining is compared with."""
 Entry = dict[str, Any]
 
 
@@ -210,14 +212,29 @@ def accuracies(entry: Entry) -> dict[str, float]:
 
 
 def score_table(kept: Mapping[str, Entry]) -> Table:
-    """Accuracy of every method on every set, the best in bold."""
+    """What the sets are, accuracy of every method, the best in bold, and what self-pretraining gains."""
     columns = [*ARMS.values(), *SIMPLE, "fit"]
     rows = []
     for name, entry in kept.items():
         found = accuracies(entry)
         best = max(round(100 * value, 1) for value in found.values())
-        rows.append([name, *(_score(found.get(column), best) for column in columns)])
-    return [["data", *columns], *rows]
+        gains = [entry["gains"][arm] for arm in OTHERS]
+        told = [f"{100 * gain['difference']:+.1f} ± {100 * gain['half']:.1f}" for gain in gains]
+        rows.append([name, *_about(entry["facts"]), *(_score(found.get(x), best) for x in columns), *told])
+    facts = ("what", "train / test", "commonest class")
+    return [["data", *facts, *columns, *(f"SPT {MINUS} {other}" for other in OTHERS)], *rows]
+
+
+def _about(facts: Entry) -> list[str]:
+    low, high = facts["shortest"], facts["longest"]
+    size = f"{low}" if low == high else f"{low} to {high}"
+    size += f" positions, {plural(facts['channels'], 'channel')}" if facts["channels"] else " symbols"
+    counts = f"{facts['train']:,} / {facts['test']:,}, {facts['division']}"
+    return [
+        f"{facts['about']} ({facts['classes']} classes, {size})",
+        counts,
+        f"{100 * facts['commonest']:.1f}",
+    ]
 
 
 def _score(value: float | None, best: float) -> str:
@@ -227,47 +244,10 @@ def _score(value: float | None, best: float) -> str:
     return f"**{shown}**" if round(100 * value, 1) == best else shown
 
 
-def gain_table(kept: Mapping[str, Entry]) -> Table:
-    """What self-pretraining gives beside training from scratch, and beside the best simple method."""
-    rows = []
-    for name, entry in kept.items():
-        best, known = max(entry["simple"].items(), key=lambda item: item[1]["accuracy"])
-        beside = accuracies(entry)["SPT"] - known["accuracy"]
-        gains = [entry["gains"][arm] for arm in ("matched", "scratch")]
-        told = [f"{100 * g['difference']:+.1f} ± {100 * g['half']:.1f}" for g in gains]
-        rows.append([name, *told, f"{100 * beside:+.1f} ({best})"])
-    return [
-        ["data", *(f"SPT {MINUS} {other}" for other in ("matched", "scratch", "best simple method"))],
-        *rows,
-    ]
-
-
-def fact_table(kept: Mapping[str, Entry]) -> Table:
-    """What the sets are."""
-    rows = []
-    for name, entry in kept.items():
-        facts = entry["facts"]
-        low, high = facts["shortest"], facts["longest"]
-        size = f"{low}" if low == high else f"{low} to {high}"
-        size += f", {plural(facts['channels'], 'channel')}" if facts["channels"] else " symbols"
-        counts = [f"{facts['train']:,} / {facts['test']:,}", str(facts["classes"]), size]
-        rows.append([name, facts["about"], *counts, f"{100 * facts['commonest']:.1f}", facts["division"]])
-    head = ["data", "what", "train / test", "classes", "positions", "commonest class", "division"]
-    return [head, *rows]
-
-
-def tables(kept: Mapping[str, Entry]) -> Iterator[tuple[str, Table]]:
-    """The tables of the page, by the marks around them."""
-    yield "data sets", fact_table(kept)
-    yield "data sets: scores", score_table(kept)
-    yield "data sets: gains", gain_table(kept)
-
-
 def write(page: Path) -> None:
-    """The tables of what is kept, into a page, in the order of the sets."""
+    """The table of what is kept, into a page, in the order of the sets."""
     kept = finished()
-    for name, table in tables({name: kept[name] for name in SETS if name in kept}):
-        put(page, name, table)
+    put(page, "data sets", score_table({name: kept[name] for name in SETS if name in kept}))
 
 
 def main() -> None:

@@ -4,8 +4,8 @@
     python experiments/few_labels.py --only nouns/300/0 sentences/100
 
 Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
-this file, so that the same command goes on where it was stopped. It writes the tables of
-docs/few-labels.md, and every draw into few-labels.tsv beside it (``--page`` does so without measuring). Test
+this file, so that the same command goes on where it was stopped. It writes what docs/few-labels.md shows:
+scores in few-labels-scores.tsv, every draw in few-labels.tsv (``--page`` does so without measuring). Test
 examples are never used for a choice.
 """
 
@@ -264,11 +264,12 @@ def facts_of(data: Data, examples: Examples) -> Entry:
 
 
 def write(page: Path, kept: Entry) -> None:
-    """Write the tables of what is kept into the page, and every draw into the file beside it."""
+    """Write the tables of what is kept: facts into the page, scores and draws into files beside it."""
     put(page, "facts", fact_table(kept["facts"]))
-    put(page, "scores", score_table(kept["draws"]))
-    draws = "\n".join("\t".join(line) for line in draw_table(kept["draws"]))
-    page.with_suffix(".tsv").write_text(draws + "\n", encoding="utf-8")
+    beside = {".tsv": draw_table(kept["draws"]), "-scores.tsv": score_table(kept["draws"])}
+    for end, table in beside.items():
+        lines = "\n".join("\t".join(line) for line in table)
+        page.with_name(page.stem + end).write_text(lines + "\n", encoding="utf-8")
 
 
 def finished() -> Entry:

@@ -32,6 +32,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>[a-z]+)\n(?P<text>.*?)^(?P=indent)```$", re.DOTALL | re.MULTILINE
 )
 FILE = re.compile(r"# (?P<path>[\w./-]+\.\w+)$")
+LINK = re.compile(r"\]\([^)]*\)")
 OUR_FOLDER = "src/selfpretrain/"
 
 
@@ -285,7 +286,14 @@ def test_the_readme_has_the_numbers_of_results_that_ship() -> None:
     assert readme.PAGE.read_text(encoding="utf-8") == readme.page(), "python tools/readme.py"
     assert readme.ZOO.read_text(encoding="utf-8") == readme.zoo(), "python tools/readme.py"
     prose = re.sub(r"```.*?```", "", readme.page(), flags=re.DOTALL)
-    assert len(prose.split()) <= 1000 and len(readme.page().splitlines()) <= 140
+    assert len(prose.split()) <= 1000 and len(readme.page().splitlines()) <= 130
+    assert len(re.findall(r"(?<![\w/.-])\d+(?:[.,]\d+)*(?![\w-])", LINK.sub("]", prose))) <= 50
+
+
+@pytest.mark.parametrize("printed", ["output.txt", "fit.txt"])
+def test_the_readme_shows_what_its_commands_have_printed(printed: str) -> None:
+    shown = (ROOT / "docs" / "demo" / printed).read_text(encoding="utf-8")
+    assert f"```text\n{shown}```" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_picture_of_the_readme_can_be_that_of_any_comparison(tmp_path: Path) -> None:

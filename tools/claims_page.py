@@ -54,8 +54,7 @@ the papers' numbers: that takes their data, their budgets and a GPU (`--scale pa
 *Holds in* counts the comparisons whose interval agrees, and those whose interval is against the claim. *In
 the middle* is the median comparison, in points of accuracy, with a 95 % interval over seeds and test
 examples (over seeds alone on training data), not corrected for the number of claims. Unfold a cell for all
-of its comparisons. `tools/claims_page.py` makes this page from the results that ship. Of most papers under
-*Others* we know the abstract alone; their claims are in our words.
+of its comparisons. Of most papers under *Others* we know the abstract alone; their claims are in our words.
 """
 MEANING = {
     "supported": "no interval leaves another reading",

@@ -32,9 +32,9 @@ ARMS = {
     "SPT, causal": "SPT, causal",
 }
 TASKS = {
-    "stdlib": "Python source, 64 bytes",
-    "paths": "curves on 8 by 8 cells",
-    "image-patches": "photographs, 16 by 16",
+    "stdlib": "Python source",
+    "paths": "two curves on a grid",
+    "image-patches": "photographs",
     "listops": "short ListOps",
     "spoken-digits": "spoken digits",
 }

@@ -1,7 +1,7 @@
 """List what each study takes at the papers' scale: gigabytes, hours and dollars on three GPUs.
 
-The documentation has the list in ``docs/takes.md`` when it is built; run as a script, this prints it. Nothing
-is trained, no data are prepared, and no GPU is needed.
+The documentation has the list in ``docs/papers.md`` when it is built; run as a script, this prints it.
+Nothing is trained, no data are prepared, and no GPU is needed.
 """
 
 from collections.abc import Iterator, Mapping

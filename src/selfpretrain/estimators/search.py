@@ -248,7 +248,7 @@ class Search:
         """
         trials = rates * len(groups)
         times = trainings(trials, len(self.folds)) + (self.estimator.n_members - 1) * len(self.folds)
-        pretraining = sum(sum(one[name][:-1]) for name in groups)
+        pretraining = sum((sum(one[name][:-1]) for name in groups), 0.0)
         return pretraining, times * sum(one[name][-1] for name in groups) / len(groups)
 
     def _finetune(self, trial: _Trial, folds: Iterable[int], share: float, round_name: str) -> None:
