@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyarrow import parquet
 
 from ...errors import DataError, join_names
 from ..download import connection_problem
-from ..sequences import SURROGATE
+from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
 from .source import check_column, check_unpacked, lines, readable
@@ -119,7 +120,7 @@ def _of_text(path: Path, rows: TextRows) -> Table:
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         places.clear()
-        for some in _pieces(rows.read()):
+        for some in grouped(rows.read(), attrgetter("size"), BATCH):
             first = len(places.lines)
             places.add(some)
             for i, row in enumerate(some):
@@ -134,20 +135,6 @@ def _of_text(path: Path, rows: TextRows) -> Table:
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
     return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
-
-
-def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
-    """Yield rows in pieces of about ``BATCH`` letters."""
-    some: list[TextRow] = []
-    size = 0
-    for row in rows:
-        some.append(row)
-        size += sum(map(len, row.cells)) + len(row.cells)
-        if size >= BATCH:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def _text_array(cells: list[str], name: str, first: int, places: RowPlaces) -> pa.Array:
@@ -318,7 +305,8 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for i in order:
-            table, split = tables[i], splits[i]
+            table = tables[i]
+            split = splits[i]
             own = [name for name in columns if name != "split" or not has_split]
             lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
             for name in own:

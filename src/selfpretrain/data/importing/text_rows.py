@@ -34,6 +34,11 @@ class TextRow(NamedTuple):
     last: int  # line in which it ends
     cells: list[str]
 
+    @property
+    def size(self) -> int:
+        """Return the number of letters and separators."""
+        return sum(map(len, self.cells)) + len(self.cells)
+
 
 @dataclass
 class RowPlaces:

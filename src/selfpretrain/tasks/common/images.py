@@ -1,6 +1,7 @@
 """Write images as sequences of pixels, row by row; shared by the image tasks."""
 
 import io
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -72,6 +73,20 @@ def decode(files: list[bytes]) -> np.ndarray:
 
     images = (Image.open(io.BytesIO(file), formats=("JPEG", "PNG")) for file in files)
     return np.stack([np.asarray(image.convert("RGB")) for image in images])
+
+
+def cells_to_patches(cells: np.ndarray, patch: int, kinds: int) -> np.ndarray:
+    """Return (n, positions) tokens from (n, size^2) cells: in base ``kinds``, those of a patch."""
+    side = math.isqrt(cells.shape[1]) // patch
+    parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
+    return (parts * kinds ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
+
+
+def patches_to_cells(tokens: np.ndarray, patch: int, kinds: int) -> np.ndarray:
+    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``cells_to_patches``."""
+    side = math.isqrt(tokens.shape[1])
+    parts = tokens[:, :, None] // kinds ** np.arange(patch**2) % kinds
+    return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(len(tokens), -1)
 
 
 def make_synthetic(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:

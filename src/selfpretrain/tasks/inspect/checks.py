@@ -19,6 +19,7 @@ import numpy as np
 from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, find_similar, fingerprints
 from ...data.paths import imported_datasets
+from ...data.sequences import grouped
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import MIN_GROUPS
 from ...data.store import verify
@@ -323,7 +324,8 @@ def profile(what: str, examples: SequenceDataset) -> Profile:
     moments: list[np.ndarray] = []
     summaries: list[np.ndarray] = []
     done = 0
-    for sequences in _chunks(examples):
+    views = ((row, view) for view in range(examples.views) for row in range(len(examples)))
+    for sequences in grouped((examples.sequence(*each) for each in views), np.size, CHUNK):
         lengths = np.array([len(s) for s in sequences])
         flat = np.concatenate(sequences)
         values = flat.astype(np.float64).reshape(len(flat), -1)
@@ -344,21 +346,6 @@ def profile(what: str, examples: SequenceDataset) -> Profile:
         hashes = hashes * STEP + view
     summary = np.stack(summaries) if summaries else np.zeros((0, STRETCHES))
     return Profile(examples=hashes, moments=np.sum(moments, axis=0), summary=summary, **joined)
-
-
-def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:
-    some: list[np.ndarray] = []
-    size = 0
-    for view in range(examples.views):
-        for row in range(len(examples)):
-            some.append(examples.sequence(row, view))
-            size += some[-1].size
-            if size >= CHUNK:
-                yield some
-                some = []
-                size = 0
-    if some:
-        yield some
 
 
 def _summary(values: np.ndarray) -> np.ndarray:
