@@ -38,7 +38,10 @@ def rows_of(X: Any, names: Names | None = None) -> tuple[Any, Names | None]:
     _refuse(X)
     X = plain_array(X)
     if _is_panel(X):
-        return _of_panel(X if is_frame(X) else X.to_frame(), names)
+        frame = X if is_frame(X) else X.to_frame()
+        found = _names_of(frame) or []
+        groups = frame.groupby(level=list(range(X.index.nlevels - 1)), sort=False, dropna=False)
+        return _of_channels([_channels(group.sort_index(), found) for _, group in groups], found, names)
     if is_frame(X):
         return _of_frame(X, names)
     dense = getattr(X, "ndim", None)
@@ -139,14 +142,6 @@ def _is_panel(X: Any) -> bool:
         return _kind(X) == "numbers"
     _check_names(names, names, "")
     return all(_kind(X[name]) == "numbers" for name in names)
-
-
-def _of_panel(X: Any, names: Names | None) -> tuple[list[Any], Names]:
-    found = _names_of(X) or []
-    levels = list(range(X.index.nlevels - 1))
-    groups = X.groupby(level=levels, sort=False, dropna=False)
-    rows = [_channels(group.sort_index(), found) for _, group in groups]
-    return _of_channels(rows, found, names)
 
 
 def _of_frame(X: Any, names: Names | None) -> tuple[Any, Names | None]:
