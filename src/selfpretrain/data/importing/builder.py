@@ -33,7 +33,8 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     Raises:
         DataError: naming the first sequence, label or split that cannot be used.
     """
-    found, options = plan.sequences, plan.options
+    found = plan.sequences
+    options = plan.options
     label_column = LabelColumn(options.target, join_names([options.label or "label"]))
     if options.target == "positions" and options.missing == "cut":
         raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
@@ -103,7 +104,8 @@ def _unlabelled(found: Sequences, counts: dict[str, int]) -> Sequences:
     """Return sequences without labels where the split is called unlabelled; these are for train."""
     if "split" not in found.columns:
         return found
-    split, label = found.columns["split"], found.columns["label"]
+    split = found.columns["split"]
+    label = found.columns["label"]
     extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
     ignored = pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
     counts["labels of a part that is called unlabelled are ignored"] = ignored

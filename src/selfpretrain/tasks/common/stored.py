@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -181,6 +182,18 @@ def read_columns(file: Path, *names: str) -> "pa.Table":
     if missing := [name for name in names if name not in table.column_names]:
         raise DataError(f"{file} has no column {' and no column '.join(missing)}")
     return table
+
+
+def read_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, and report how much of it has been read."""
+    size = file.stat().st_size
+    n_bytes = 0
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream):
+            n_bytes += len(line)
+            if number % 1000 == 0:
+                report_progress(f"bytes of {file.name} read", n_bytes, size)
+            yield line
 
 
 def lra_paths(name: str) -> tuple[str, ...]:
