@@ -89,11 +89,11 @@ def patches_to_cells(tokens: np.ndarray, patch: int, kinds: int) -> np.ndarray:
     return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(len(tokens), -1)
 
 
-def make_synthetic(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
-    """Yield synthetic images, one pattern per class plus noise: per class, 12 for training and 4 for test."""
+def make_synthetic(channels: int) -> Iterator[ImageBlock]:
+    """Yield synthetic images of ten classes, a pattern for each plus noise: 12 for training, 4 for test."""
     random = np.random.RandomState(0)
-    patterns = random.randint(0, 128, (classes, side, side, channels))
+    patterns = random.randint(0, 128, (10, 8, 8, channels))
     for test, count in ((False, 12), (True, 4)):
-        labels = np.repeat(np.arange(classes), count)
-        noise = random.randint(0, 128, (len(labels), side, side, channels))
+        labels = np.repeat(np.arange(10), count)
+        noise = random.randint(0, 128, (len(labels), 8, 8, channels))
         yield ImageBlock((patterns[labels] + noise).astype(np.uint8), labels, test)

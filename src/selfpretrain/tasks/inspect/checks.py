@@ -90,7 +90,7 @@ class CheckedTask:
         return Finding(what, level, f"{number} of {total:,} in val and test {text}")
 
 
-def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
+def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
     """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
         data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
@@ -104,7 +104,7 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
             if finding.level == "wrong" and finding.what in NEEDED:
                 return
     if compare:
-        yield from _simple_methods(task, limit)
+        yield from _simple_methods(task)
 
 
 def _files(task: Task) -> Finding:
@@ -278,11 +278,11 @@ CHECKS: tuple[Callable[[CheckedTask], Iterator[Finding]], ...] = (
 NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
-def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
+def _simple_methods(task: Task) -> Iterator[Finding]:
     report_progress(f"{name_of(task)}: simple methods", 0)
     metric = task.form.target.metric.replace("r2", "R2")
     try:
-        scores = baseline_scores(task, limit)
+        scores = baseline_scores(task)
     except DataError as error:
         yield Finding("simple methods", "wrong", str(error))
         return
