@@ -53,7 +53,7 @@ def read_media(
     files = files or media_in(folder)
     named, facts, notes = _described(folder, files, options, listed)
     texts = files[0].suffix.lower() in TEXTS
-    channels = 0  # files may differ in them
+    channels = 0  # 0: files may differ in them
     wanted = ""
     if not texts and options.features == "raw":
         known = Counter(filter(None, map(sample_format, files)))
