@@ -118,7 +118,7 @@ def legs_matrix(states: int) -> tuple[Float[Tensor, "N N"], Float[Tensor, "N"]]:
     return -(torch.outer(root, root).tril(-1) + torch.diag(i + 1)), root
 
 
-def legs_modes(states: int) -> tuple[Float[Tensor, "N"], Complex[Tensor, "N M"]]:
+def legs_modes(states: int) -> tuple[Float[Tensor, "M"], Complex[Tensor, "N M"]]:
     """Return frequencies and eigenvectors of one of each conjugate pair of A + P P^T, in double precision."""
     A, _ = legs_matrix(states)
     P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
