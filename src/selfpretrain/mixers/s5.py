@@ -23,7 +23,7 @@ from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
 from .ops.modes import as_real, modal_scan
-from .ops.state_matrices import zoh_modes
+from .ops.state_matrices import legs_modes, zoh_modes
 
 
 @spec
