@@ -43,7 +43,11 @@ class Pictures(Augmentation):
             down, right = torch.randint(-self.shift, self.shift + 1, (2, len(cells)), generator=random)
             cells = _moved(cells, to_device(down, cells.device), side)
             cells = _moved(cells.transpose(1, 2), to_device(right, cells.device), side).transpose(1, 2)
-        return replace(batch, inputs=self._sequence(cells).reshape(batch.inputs.shape))
+        if self.patch > 1:  # tokens again
+            side = cells.shape[1] // self.patch
+            parts = cells.reshape(-1, side, self.patch, side, self.patch).transpose(2, 3)
+            cells = (parts.reshape(len(cells), side**2, -1) * self._units(cells)).sum(-1)
+        return replace(batch, inputs=cells.reshape(batch.inputs.shape))
 
     def _cells(self, inputs: Tensor) -> Tensor:
         """Return the cells (B, S, S, C) of sequences (B, L) or (B, L, C)."""
@@ -54,14 +58,6 @@ class Pictures(Augmentation):
         digits = inputs[..., None] // self._units(inputs) % self.kinds
         parts = digits.reshape(B, side, side, self.patch, self.patch).transpose(2, 3)
         return parts.reshape(B, side * self.patch, side * self.patch, 1)
-
-    def _sequence(self, cells: Tensor) -> Tensor:
-        if self.patch == 1:
-            return cells
-        B, size = cells.shape[:2]
-        side = size // self.patch
-        parts = cells.reshape(B, side, self.patch, side, self.patch).transpose(2, 3)
-        return (parts.reshape(B, side**2, -1) * self._units(cells)).sum(-1)
 
     def _units(self, like: Tensor) -> Tensor:
         return self.kinds ** torch.arange(self.patch**2, device=like.device)
