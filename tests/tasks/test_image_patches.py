@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from selfpretrain.tasks.image_patches import ImagePatches, _make_patches
+from selfpretrain.tasks.common.images import cells_to_patches
+from selfpretrain.tasks.image_patches import ImagePatches
 
 
 @pytest.mark.parametrize("source", ["image-jpeg", "fashion-mnist"])
@@ -31,7 +32,7 @@ def _slowly(picture, edges):
 def test_pixels_undo_patches():
     random = np.random.RandomState(0)
     shades = random.randint(0, 4, (3, 16, 16))
-    for image, sequence in zip(shades, _make_patches(shades), strict=True):
+    for image, sequence in zip(shades, cells_to_patches(shades.reshape(3, -1), 2, 4), strict=True):
         np.testing.assert_allclose(ImagePatches().pixels(sequence).reshape(16, 16), image / 3)
 
 

@@ -8,9 +8,10 @@ from scipy import ndimage
 
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
+from selfpretrain.tasks.common.images import cells_to_patches, patches_to_cells
 from selfpretrain.tasks.inspect.baselines import baseline_scores
 from selfpretrain.tasks.inspect.preview import preview
-from selfpretrain.tasks.paths import Paths, cells_to_patches, patches_to_cells
+from selfpretrain.tasks.paths import Paths
 
 SMALL = {"train": 300, "val": 100, "test": 100}
 
@@ -18,7 +19,7 @@ SMALL = {"train": 300, "val": 100, "test": 100}
 def pictures(task, split):
     examples = task.load(split)
     rows = np.stack([examples.sequence(i) for i in range(len(examples))])
-    return patches_to_cells(rows, task.size, task.patch).reshape(-1, task.size, task.size)
+    return patches_to_cells(rows, task.patch, 3).reshape(-1, task.size, task.size)
 
 
 @pytest.mark.parametrize("fields", [{}, {"patch": 1}, {"size": 24}])
@@ -35,13 +36,13 @@ def test_patches_are_read_row_by_row_and_lose_nothing(random):
     cells = np.zeros((1, 4, 4), np.uint8)
     cells[0, 0] = [1, 2, 0, 1]
     cells[0, 1] = [0, 1, 2, 0]
-    found = cells_to_patches(cells.reshape(1, 16), 4, 2)
+    found = cells_to_patches(cells.reshape(1, 16), 2, 3)
     assert found.tolist() == [[1 + 2 * 3 + 0 * 9 + 1 * 27, 0 + 1 * 3 + 2 * 9 + 0 * 27, 0, 0]]
-    assert np.array_equal(patches_to_cells(found, 4, 2), cells.reshape(1, 16))
+    assert np.array_equal(patches_to_cells(found, 2, 3), cells.reshape(1, 16))
     assert Paths().symbols()[found[0, 0]] == "#O/.# "
     cells = random.randint(0, 3, (50, 64)).astype(np.uint8)
     for patch in (1, 2):
-        assert np.array_equal(patches_to_cells(cells_to_patches(cells, 8, patch), 8, patch), cells)
+        assert np.array_equal(patches_to_cells(cells_to_patches(cells, patch, 3), patch, 3), cells)
     for split in SPLITS:
         single, double = (pictures(Paths(patch=patch, **SMALL), split) for patch in (1, 2))
         assert np.array_equal(single, double)

@@ -73,7 +73,7 @@ def test_cepstral_coefficients_of_recordings(release):
 @pytest.mark.parametrize(
     ("harm", "advice"),
     [
-        (lambda f: (f / "testing_list.txt").unlink(), "list of a split"),
+        (lambda f: (f / "testing_list.txt").unlink(), "lists of validation and test"),
         (lambda f: [p.unlink() for p in (f / "up").iterdir()], "no recordings of 'up'"),
         (lambda f: (f / "go" / "x_nohash_0.wav").write_bytes(b"RIFF"), "not a WAV file"),
         (lambda f: write_wav(f / "go" / "x_nohash_0.wav", noise(800), rate=8000), "at 16000 Hz"),

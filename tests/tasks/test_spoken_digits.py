@@ -84,7 +84,7 @@ def test_foreign_files_are_refused(data, monkeypatch):
     monkeypatch.setenv("SELFPRETRAIN_DATA", str(data / "b"))
     (data / "b" / "fsdd").mkdir(parents=True)
     pq.write_table(pa.table({"label": [1]}), data / "b" / "fsdd" / "fsdd.parquet")
-    with pytest.raises(DataError, match="does not hold spoken digits"):
+    with pytest.raises(DataError, match="has no column speaker"):
         SpokenDigits().load("train")
 
 

@@ -81,31 +81,26 @@ def read_package(package: Path, names: Sequence[str]) -> list[bytes]:
         DataError: if it is not a Debian package, damaged or unsafe, or lacks one of the files.
     """
     reading = paths.explain_errors(package, "read")
+    found: dict[str, bytes] = {}
+    total = 0
     with reading, package.open("rb") as file, _undamaged(package, "Debian package"):
-        found = _read_members(file, set(names))
+        plain = _open_compressed(_package_data(file))
+        packed = os.fstat(file.fileno()).st_size
+        allowed = max(SMALL, MAX_RATIO * packed)
+        with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
+            for member in archive:
+                total += member.size
+                if total > allowed:
+                    raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
+                name = member.name.removeprefix("./")
+                if name in names and member.isreg() and not member.issparse():
+                    content = archive.extractfile(member) or io.BytesIO()
+                    found[name] = b"".join(iter(partial(content.read, MAX_HEADER), b""))
+                if len(found) == len(set(names)):
+                    break
     if missing := [name for name in names if name not in found]:
         raise DataError(f"{package} has no file {missing[0]}; get the version that the task names")
     return [found[name] for name in names]
-
-
-def _read_members(file: IO[bytes], wanted: set[str]) -> dict[str, bytes]:
-    plain = _open_compressed(_package_data(file))
-    packed = os.fstat(file.fileno()).st_size
-    allowed = max(SMALL, MAX_RATIO * packed)
-    found: dict[str, bytes] = {}
-    total = 0
-    with tarfile.open(fileobj=plain, mode="r:") as archive:  # type: ignore[call-overload]
-        for member in archive:
-            total += member.size
-            if total > allowed:
-                raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
-            name = member.name.removeprefix("./")
-            if name in wanted and member.isreg() and not member.issparse():
-                content = archive.extractfile(member) or io.BytesIO()
-                found[name] = b"".join(iter(partial(content.read, MAX_HEADER), b""))
-            if len(found) == len(wanted):
-                break
-    return found
 
 
 def _package_data(file: IO[bytes]) -> io.BytesIO:

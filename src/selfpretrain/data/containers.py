@@ -37,8 +37,14 @@ def rows_of(X: Any, names: Names | None = None) -> tuple[Any, Names | None]:
     """
     _refuse(X)
     X = plain_array(X)
-    if _is_panel(X):
-        return _of_panel(X if is_frame(X) else X.to_frame(), names)
+    levels = getattr(getattr(X, "index", None), "nlevels", 1)
+    if levels > 1:
+        frame = X if is_frame(X) else X.to_frame()
+        found = _names_of(frame) or []
+        _check_names(found, found, "")
+        if all(_kind(frame[name]) == "numbers" for name in found):  # a panel
+            groups = frame.groupby(level=list(range(levels - 1)), sort=False, dropna=False)
+            return _of_channels([_channels(group.sort_index(), found) for _, group in groups], found, names)
     if is_frame(X):
         return _of_frame(X, names)
     dense = getattr(X, "ndim", None)
@@ -128,25 +134,6 @@ def _refuse(X: Any) -> None:
         raise DataError(f"{what} one of its entries, or list(X.values()): {join_names(map(str, X))}")
     if isinstance(X, set | frozenset):
         raise DataError(f"{what} a list: a set has no order")
-
-
-def _is_panel(X: Any) -> bool:
-    """Return whether X is a frame or series of numbers whose index has several levels."""
-    if getattr(getattr(X, "index", None), "nlevels", 1) < 2:
-        return False
-    names = _names_of(X)
-    if names is None:
-        return _kind(X) == "numbers"
-    _check_names(names, names, "")
-    return all(_kind(X[name]) == "numbers" for name in names)
-
-
-def _of_panel(X: Any, names: Names | None) -> tuple[list[Any], Names]:
-    found = _names_of(X) or []
-    levels = list(range(X.index.nlevels - 1))
-    groups = X.groupby(level=levels, sort=False, dropna=False)
-    rows = [_channels(group.sort_index(), found) for _, group in groups]
-    return _of_channels(rows, found, names)
 
 
 def _of_frame(X: Any, names: Names | None) -> tuple[Any, Names | None]:

@@ -179,7 +179,8 @@ class SequenceDataset:
         starts = self.starts[:, rows].reshape(-1)
         lengths = self.lengths[:, rows].reshape(-1)
         # `_gather_numba` checks bounds and raises; `_gather_torch` does not check starts and lengths.
-        few = len(rows) <= FEW and not self.packed and self._inside(starts, lengths)
+        few = len(rows) <= FEW and not self.packed and min(int(starts.min()), int(lengths.min())) >= 0
+        few = few and int((starts + lengths).max()) <= len(self.flat)
         gather = _gather_torch if few or self.flat.device.type != "cpu" else _gather_numba
         inputs = gather(self, starts, lengths, max(self.padded, int(lengths.max())))
         device = inputs.device
@@ -189,10 +190,6 @@ class SequenceDataset:
             return Batch(inputs, None, targets, self.views, weights, lengths)
         padding_mask = torch.arange(inputs.shape[1], device=device) < to_device(lengths, device)[:, None]
         return Batch(inputs, padding_mask, targets, self.views, weights, lengths)
-
-    def _inside(self, starts: Tensor, lengths: Tensor) -> bool:
-        least = min(int(starts.min()), int(lengths.min()))
-        return least >= 0 and int((starts + lengths).max()) <= len(self.flat)
 
     def sequence(self, row: int, view: int = 0) -> np.ndarray:
         """Return (length,) symbols or (length, C) values of one sequence, as they are stored."""
@@ -238,7 +235,8 @@ class SequenceDataset:
     def digests(self) -> list[str]:
         """Return a short hash of each example's sequences (not its target), to find it in other splits."""
         flat = self.flat.cpu().numpy()  # sliced here: rows of tensors take ten times as long
-        starts, lengths = self.starts.T.tolist(), self.lengths.T.tolist()
+        starts = self.starts.T.tolist()
+        lengths = self.lengths.T.tolist()
 
         def sequence(row: int, view: int) -> np.ndarray:
             first = starts[row][view]

@@ -106,30 +106,24 @@ def fetch(download: Download, wait: float = 1.0, pauses: tuple[float, ...] = PAU
     Raises:
         DataError: if the file is not available, or an existing file of this name is a different one.
     """
+    import pooch
+
     file = paths.find(download.file) or paths.writable_path("raw", download.file)
     if not file.exists():
         with paths.hold_lock(file):
             if not file.exists():
                 _download(download, file, wait, pauses)
                 return file
-    if wrong := _mismatch(download, file):
-        raise DataError(f"{file} {wrong}; move it away and get it again")
-    return file
-
-
-def _mismatch(download: Download, file: Path) -> str:
-    """Return how a file differs from the expected one; "" if it does not."""
-    import pooch
-
+    advice = "move it away and get it again"
     size = file.stat().st_size
     if download.size and size != download.size:
-        return f"has {size:,} bytes, not {download.size:,}"
+        raise DataError(f"{file} has {size:,} bytes, not {download.size:,}; {advice}")
     known = download.known_hash(file)
     report_progress(f"checking {file.name}", 0)
-    if known is None or pooch.file_hash(str(file), known.partition(":")[0]) == known.partition(":")[2]:
-        return ""
-    which = "" if download.sha256 or download.md5 else ", the first one seen"
-    return f"does not have the hash {known}{which}"
+    if known and pooch.file_hash(str(file), known.partition(":")[0]) != known.partition(":")[2]:
+        which = "" if download.sha256 or download.md5 else ", the first one seen"
+        raise DataError(f"{file} does not have the hash {known}{which}; {advice}")
+    return file
 
 
 def _download(download: Download, file: Path, wait: float, pauses: tuple[float, ...]) -> None:

@@ -212,10 +212,13 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.utils import column_or_1d
     from sklearn.utils.validation import assert_all_finite
 
-    if isinstance(y, list | tuple) and _needs_objects(y):
-        y = _objects(y)
-    else:
-        y = column_or_1d(np.asarray(y), warn=True)
+    objects = False  # whether an array of another type would change labels
+    if isinstance(y, list | tuple):
+        others = [label for label in y if not isinstance(label, float | np.floating)]
+        # NumPy turns NaN among words into "nan".
+        words_and_numbers = len(others) < len(y) and any(isinstance(label, str) for label in others)
+        objects = words_and_numbers or any(isinstance(x, tuple | frozenset) or is_missing(x) for x in others)
+    y = _objects(y) if objects else column_or_1d(np.asarray(y), warn=True)
     if y.dtype.kind == "O":
         known = np.array([not is_missing(label) for label in y], dtype=bool)
     elif y.dtype.kind in "mM":
@@ -225,17 +228,6 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     if dtype or y.dtype.kind in "biufUS":
         assert_all_finite(y[known].astype(dtype or y.dtype), input_name="y")
     return y, known
-
-
-def _needs_objects(y: Sequence[Any]) -> bool:
-    """Return whether an array of another type would change labels: NumPy turns NaN among words into "nan"."""
-    numbers = [isinstance(label, float | np.floating) for label in y]
-    if any(numbers) and any(isinstance(label, str) for label in y):
-        return True
-    return any(
-        isinstance(label, tuple | frozenset) or (not is_number and is_missing(label))
-        for label, is_number in zip(y, numbers, strict=True)
-    )
 
 
 def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:

@@ -24,7 +24,8 @@ def fit_spec(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None =
     Args:
         unknown: where filled-in values replace unknown ones; they are not counted.
     """
-    signal, target = form.signal, form.target
+    signal = form.signal
+    target = form.target
     if isinstance(target, Reals):
         target = fit_target(target, train.targets.numpy())
     if not isinstance(signal, Tokens):

@@ -1,9 +1,9 @@
 """Sequences of unequal lengths, end to end, as they are read from files and from the X of an estimator."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from .dataset import SequenceDataset
 from .offsets import BLUR, blurred, centred, offsets_of
 from .spec import Signal, Tokens, Values
 
+T = TypeVar("T")
 SequenceKind = Literal["text", "tokens", "values"]
 MAX_TOKENS = 1 << 24
 NAMED = 3  # most rows named in an error message
@@ -153,6 +154,21 @@ def positions(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (T,) the sequence of every position, by number, and its place in it, from the lengths (n,)."""
     owner = np.repeat(np.arange(len(lengths)), lengths)
     return owner, np.arange(len(owner)) - (lengths.cumsum() - lengths)[owner]
+
+
+def grouped(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Yield items in lists, each of which ends with the item that brings its size to ``most``."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += size(item)
+        if total >= most:
+            yield group
+            group = []
+            total = 0
+    if group:
+        yield group
 
 
 def not_tokens(flat: np.ndarray) -> np.ndarray:

@@ -48,7 +48,16 @@ class BigBirdLayer(Pairs):
     def __init__(self, context: LayerContext, settings: BigBird) -> None:
         super().__init__(context, settings.heads, block=settings.size)
         count = -(-context.length // settings.size)
-        self.register_buffer("talks", _block_pattern(count, settings, context.causal))
+        block = torch.arange(count)
+        query = block[:, None]
+        key = block[None, :]
+        is_global = (block == 0) | (block == count - 1)
+        always_seen = ((query - key).abs() <= 1) | is_global[:, None] | is_global[None, :]
+        chance = torch.rand(settings.heads, count, count)
+        chance = chance.masked_fill(always_seen | (key > query) if context.causal else always_seen, -1.0)
+        drawn = chance.topk(min(settings.random, count), dim=-1)
+        at_random = torch.zeros_like(chance, dtype=torch.bool).scatter(-1, drawn.indices, drawn.values >= 0)
+        self.register_buffer("talks", always_seen | at_random)
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern."""
@@ -58,19 +67,6 @@ class BigBirdLayer(Pairs):
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether the block of the query attends to the block of the key."""
         return self.talks[head, query // self.block, key // self.block]
-
-
-def _block_pattern(count: int, settings: BigBird, causal: bool) -> Bool[Tensor, "H n n"]:
-    block = torch.arange(count)
-    query = block[:, None]
-    key = block[None, :]
-    is_global = (block == 0) | (block == count - 1)
-    always_seen = ((query - key).abs() <= 1) | is_global[:, None] | is_global[None, :]
-    chance = torch.rand(settings.heads, count, count)
-    chance = chance.masked_fill(always_seen | (key > query) if causal else always_seen, -1.0)
-    drawn = chance.topk(min(settings.random, count), dim=-1)
-    at_random = torch.zeros_like(chance, dtype=torch.bool).scatter(-1, drawn.indices, drawn.values >= 0)
-    return always_seen | at_random
 
 
 mixer = BigBird

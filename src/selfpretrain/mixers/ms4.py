@@ -63,7 +63,8 @@ class MS4Convolution(Convolution):
 
     def __init__(self, context: LayerContext, settings: MS4) -> None:
         super().__init__(context)
-        H, pairs = context.width, settings.states // 2
+        H = context.width
+        pairs = settings.states // 2
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.B = nn.Parameter(torch.ones(H, pairs))
         self.log_decay = nn.Parameter(torch.full((H, pairs), math.log(0.5)))  # -Re A = exp(log_decay)

@@ -54,9 +54,9 @@ class NystromformerLayer(Heads):
         super().__init__(context, settings.heads)
         self.landmarks = settings.landmarks
         self.steps = settings.steps
-        H, size = settings.heads, (settings.kernel, 1)
+        H = settings.heads
         shape: Any = {"padding": (settings.kernel // 2, 0), "groups": H, "bias": False}
-        self.near = nn.Conv2d(H, H, size, **shape) if settings.kernel else None
+        self.near = nn.Conv2d(H, H, (settings.kernel, 1), **shape) if settings.kernel else None
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return attention from positions to landmarks, which attend to all positions."""

@@ -62,9 +62,14 @@ class PerformerLayer(Heads):
         real = None if padding_mask is None else padding_mask[:, None, :, None]
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k = (x.to(wide) * x.shape[-1] ** -0.25 for x in (q, k))
-        attend = self._softmax if self.kind == "favor" else self._relu
+        v = v.to(wide)
         with full_precision(q.device):
-            return attend(q, k, v.to(wide), real)
+            if self.kind == "favor":
+                return self._softmax(q, k, v, real)
+            scale = len(self.directions) ** -0.5
+            of_q, of_k = ((x @ self.directions.T).relu() * scale + 1e-3 for x in (q, k))
+            attend = causal_linear_attention if self.causal else linear_attention
+            return attend(of_q, _zero_padding(of_k, real), v)
 
     def _softmax(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
         of_q, of_k = (x @ self.directions.T - x.square().sum(-1, keepdim=True) / 2 for x in (q, k))
@@ -80,12 +85,6 @@ class PerformerLayer(Heads):
         if self.causal:
             return rescaled_linear_attention(of_q, of_k, v, largest)
         return linear_attention(of_q, of_k, v)
-
-    def _relu(self, q: PerHead, k: PerHead, v: PerHead, real: Bool[Tensor, "B 1 L 1"] | None) -> PerHead:
-        scale = len(self.directions) ** -0.5
-        of_q, of_k = ((x @ self.directions.T).relu() * scale + 1e-3 for x in (q, k))
-        attend = causal_linear_attention if self.causal else linear_attention
-        return attend(of_q, _zero_padding(of_k, real), v)
 
 
 def _zero_padding(x: Features, real: Bool[Tensor, "B 1 L 1"] | None) -> Features:

@@ -10,8 +10,7 @@ out, as the norm removes them; bidirectional layers add the outputs of a second,
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from ..config import Count, spec
 from ..errors import SpecError
@@ -62,7 +61,10 @@ class RetNetCell(RecurrentCell):
         """Run the recurrence in chunks; return the outputs and the last state."""
         (S,) = state
         q, k, v = (split_heads(linear(x).to(S.dtype), self.heads) for linear in (self.q, self.k, self.v))
-        angles = self._angles(x.shape[1] + 1, x.device)
+        # In radians; frequencies per position are from 1 to 1e-4, both included.
+        frequency = torch.logspace(0, -4, q.shape[-1] // 2, dtype=torch.float64, device=x.device)
+        position = torch.arange(x.shape[1] + 1, dtype=torch.float64, device=x.device)
+        angles = torch.outer(position, frequency)
         cos = angles.cos().to(S.dtype)
         sin = angles.sin().to(S.dtype)
         q, k = (rotate(y, cos[:-1], sin[:-1]) for y in (q, k))
@@ -71,12 +73,6 @@ class RetNetCell(RecurrentCell):
         rows = S.shape[-1], -1
         S = rotate(S.mT, cos[-1:].expand(rows), -sin[-1:].expand(rows)).mT
         return self.out(F.silu(self.gate(x)) * merge_heads(self.norm(o))), (S,)
-
-    def _angles(self, length: int, device: torch.device) -> Float[Tensor, "L half"]:
-        """Return angles in radians; frequencies per position are from 1 to 1e-4, both included."""
-        pairs = self.q.out_features // self.heads // 2
-        frequency = torch.logspace(0, -4, pairs, dtype=torch.float64, device=device)
-        return torch.outer(torch.arange(length, dtype=torch.float64, device=device), frequency)
 
 
 mixer = RetNet

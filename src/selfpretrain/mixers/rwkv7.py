@@ -55,7 +55,11 @@ class RWKV7Cell(RecurrentCell):
         rank = settings.rank or _rank(2.5, D)
         share = torch.arange(D) / D
         self.mix = nn.Parameter(torch.stack([1 - share**exponent for exponent in MAPS.values()]))
-        self.r, self.k, self.v = (_projection(D, scale) for scale in (0.5, 0.05, 0.5))
+        projections = []
+        for scale in (0.5, 0.05, 0.5):
+            projections.append(nn.Linear(D, D, bias=False))
+            nn.init.uniform_(projections[-1].weight, -scale * D**-0.5, scale * D**-0.5)
+        self.r, self.k, self.v = projections
         self.decay = LowRank(D, rank, nn.Tanh())
         self.share = LowRank(D, rank, nn.Identity())
         self.gate = LowRank(D, settings.gate_rank or _rank(5.0, D), nn.Sigmoid())
@@ -115,12 +119,6 @@ class LowRank(nn.Module):
 
 def _rank(factor: float, width: int) -> int:
     return max(32, 32 * round(factor * width**0.5 / 32))
-
-
-def _projection(width: int, scale: float) -> nn.Linear:
-    linear = nn.Linear(width, width, bias=False)
-    nn.init.uniform_(linear.weight, -scale * width**-0.5, scale * width**-0.5)
-    return linear
 
 
 mixer = RWKV7

@@ -25,7 +25,7 @@ from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops._exact import chain_dtype
 from .ops.modes import as_real
 from .ops.powers import dplr_kernel
-from .ops.state_matrices import Dplr, bilinear_dplr, legs
+from .ops.state_matrices import bilinear_dplr, legs
 
 Pairs = Float[Tensor, "S N 2"]  # real and imaginary part of one of each conjugate pair, in S copies
 
@@ -81,13 +81,6 @@ class S4Layer(Convolution):
     @staticmethod
     def make_kernels(layers: Layers, length: int) -> Float[Tensor, "n c H L"]:
         """Return K of the module docstring."""
-        C = joined(layers, "C", 1)
-        rows = as_real(2 * torch.view_as_complex(C).conj().resolve_conj())
-        K = dplr_kernel(S4Layer._discretize(layers), rows.to(chain_dtype(C)), length)
-        return by_layer(K.to(C.dtype), layers)
-
-    @staticmethod
-    def _discretize(layers: Layers) -> Dplr:
         log_decay, frequency, P, B = (joined(layers, x) for x in ("log_decay", "frequency", "P", "B"))
         log_dt = joined(layers, "log_dt")
         w = torch.stack([-log_decay.double().exp(), frequency.double()], dim=-1)
@@ -96,7 +89,11 @@ class S4Layer(Convolution):
             x.double().unflatten(0, (len(layers), 1, -1)).expand(-1, times, -1, -1, -1).flatten(0, 2)
             for x in (w, P, B)
         )
-        return bilinear_dplr(w, P, B, log_dt.double().exp())
+        system = bilinear_dplr(w, P, B, log_dt.double().exp())
+        C = joined(layers, "C", 1)
+        rows = as_real(2 * torch.view_as_complex(C).conj().resolve_conj())
+        K = dplr_kernel(system, rows.to(chain_dtype(C)), length)
+        return by_layer(K.to(C.dtype), layers)
 
 
 def _initial_values(init: str, copies: int, pairs: int) -> tuple[Pairs, Pairs, Pairs]:

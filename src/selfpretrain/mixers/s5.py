@@ -23,7 +23,7 @@ from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
 from .ops.modes import as_real, modal_scan
-from .ops.state_matrices import legs_matrix, zoh_modes
+from .ops.state_matrices import legs_modes, zoh_modes
 
 
 @spec
@@ -55,7 +55,7 @@ class S5Cell(RecurrentCell):
         super().__init__()
         N = settings.states
         blocks = settings.blocks
-        frequency, V = _normal_modes(N // blocks)
+        frequency, V = legs_modes(N // blocks)
         V = torch.block_diag(*[V] * blocks).to(torch.complex64)  # (N, N/2)
         self.log_decay = nn.Parameter(torch.full((N // 2,), 0.5).log())
         self.frequency = nn.Parameter(frequency.float().repeat(blocks))
@@ -91,14 +91,6 @@ class S5Cell(RecurrentCell):
         A = torch.stack([-self.log_decay.double().exp(), self.frequency.double()], dim=-1)
         rate, held = zoh_modes(A[:, None], self.log_dt.double().exp())
         return torch.view_as_complex(rate)[:, 0], torch.view_as_complex(held)[:, 0]
-
-
-def _normal_modes(states: int) -> tuple[Tensor, Complex[Tensor, "N M"]]:
-    """Return frequencies of one of each conjugate pair of HiPPO's normal part, and their eigenvectors."""
-    A, _ = legs_matrix(states)
-    P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
-    frequency, V = torch.linalg.eigh(-1j * (A + torch.outer(P, P)))
-    return frequency[: states // 2], V[:, : states // 2]
 
 
 mixer = S5

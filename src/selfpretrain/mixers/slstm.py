@@ -66,7 +66,10 @@ class SLSTMCell(RecurrentCell):
         H = self.R.shape[1]
         kind = carried[0].dtype
         with full_precision(x.device):
-            gates = self._gates(F.silu(near).to(kind), x.to(kind))
+            near, x = (part.to(kind).unflatten(-1, (H, -1)) for part in (F.silu(near), x))
+            inputs = torch.stack([near, near, x, x])  # (4, B, L, H, size)
+            gates = torch.einsum("gblhe,ghde->hlbgd", inputs, self.W)
+            gates = (gates + self.bias.transpose(0, 1)[:, None, None]).flatten(2)
             # Heads come first, so that a step is one product per head without a copy.
             by_head = [part.unflatten(-1, (H, -1)).transpose(0, 1).flatten(1) for part in carried]
             packed = torch.cat(by_head, -1)
@@ -76,14 +79,6 @@ class SLSTMCell(RecurrentCell):
             y = hidden.permute(2, 1, 0, 3).flatten(2)
         last = [part.transpose(0, 1).flatten(1) for part in packed.unflatten(-1, (4, len(x), -1)).unbind(1)]
         return self.norm(y.flatten(0, 1)).view_as(y) * self.gain, (recent, *last)
-
-    def _gates(self, near: Vectors, x: Vectors) -> Float[Tensor, "H L _"]:
-        """Return what every gate gets from the input."""
-        H = self.R.shape[1]
-        near, x = (part.unflatten(-1, (H, -1)) for part in (near, x))
-        inputs = torch.stack([near, near, x, x])  # (4, B, L, H, size)
-        raw = torch.einsum("gblhe,ghde->hlbgd", inputs, self.W)
-        return (raw + self.bias.transpose(0, 1)[:, None, None]).flatten(2)
 
 
 def _step(

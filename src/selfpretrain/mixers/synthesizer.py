@@ -22,8 +22,6 @@ from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer, check_length
 from .common.attention_heads import head_size, key_mask, merge_heads, split_heads
 
-Logits = Float[Tensor, "B H L L"] | Float[Tensor, "H L L"]
-
 
 @spec
 class Synthesizer(Mixer):

@@ -113,7 +113,8 @@ class Latent(Denoise):
         prediction, target, _ = self._split(outputs)
         assert targets.loss_mask is not None, "set in make_targets"
         partner, pairs = opposite(targets.loss_mask)
-        partner, pairs = to_device(partner, outputs.device), to_device(pairs, outputs.device)
+        partner = to_device(partner, outputs.device)
+        pairs = to_device(pairs, outputs.device)
         cosine = F.cosine_similarity(target, target[partner], dim=-1)
         return {
             "positions": torch.tensor(float(len(outputs))),

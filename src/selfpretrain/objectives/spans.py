@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..config import Rate, spec
 from ..data.dataset import Batch, per_channel, to_device
-from ..data.spec import SequenceSpec, Tokens, Values
+from ..data.spec import SequenceSpec, Values
 from ..errors import SpecError
 from .base import Denoise, ObjectiveBatch
 from .common.reconstruction import Distance, at_least_one
@@ -52,8 +52,12 @@ class Spans(Denoise):
             hidden = at_least_one(chance, 0.0, real)[..., None].expand_as(hidden)
         loss_mask = hidden.any(-1)
         weights = hidden / hidden.sum(-1, keepdim=True).clamp(min=1)
+        if isinstance(form.signal, Values):  # masked values become the mean of their channel
+            inputs = batch.inputs
+            centre = per_channel(form.signal.centre, inputs)
+            batch = replace(batch, inputs=torch.where(to_device(hidden, inputs.device), centre, inputs))
         return ObjectiveBatch(
-            _without_values(batch, form, hidden),
+            batch,
             target,
             loss_mask.sum(),
             masked=hidden.all(-1),
@@ -80,15 +84,6 @@ class Spans(Denoise):
         position = torch.arange(length)[:, None].expand_as(chance)
         last = torch.where(decides, position, 0).cummax(1).values
         return sets.gather(1, last)
-
-
-def _without_values(batch: Batch, form: SequenceSpec, hidden: Bool[Tensor, "B L C"]) -> Batch:
-    """Return the batch with masked values replaced by the mean of their channel; symbols are left."""
-    if isinstance(form.signal, Tokens) or not isinstance(form.signal, Values):
-        return batch
-    inputs = batch.inputs
-    centre = per_channel(form.signal.centre, inputs)
-    return replace(batch, inputs=torch.where(to_device(hidden, inputs.device), centre, inputs))
 
 
 objective = Spans

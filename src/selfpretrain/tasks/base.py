@@ -185,7 +185,8 @@ def with_stub(task: T, stub: DatasetStub | None = None) -> T:
     The stub is not a field of the task, so that fingerprints do not depend on it.
     """
     if stub is None:
-        name, settings = name_of(task), vars(task)
+        name = name_of(task)
+        settings = vars(task)
         variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
         known = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
         if known is None:

@@ -27,7 +27,7 @@ from ..errors import DataError
 from ..system.events import report_progress
 from .base import Card
 from .common.augmentations import NoisySignals
-from .common.stored import Moments, Prepared, require_files
+from .common.stored import Moments, Prepared, read_columns, require_files
 
 COLUMNS = {"HR": ("hr", "HR"), "RR": ("rr", "RESP"), "SpO2": ("spo2", "SpO2")}
 """Column of each target in the Parquet file and in PhysioNet's CSV files."""
@@ -167,14 +167,8 @@ def read_parquet(file: Path, target: str) -> Iterator[Recording]:
     Raises:
         DataError: if the file does not have these columns.
     """
-    import pyarrow as pa
-    from pyarrow import parquet as pq
-
     number = COLUMNS[target][0]
-    try:
-        rows = pq.read_table(file, columns=["mimic_id", "pleth", "ecg_ii", number])
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file} does not hold the recordings of BIDMC: {error}") from error
+    rows = read_columns(file, "mimic_id", "pleth", "ecg_ii", number)
     for i, patient in enumerate(rows["mimic_id"].to_pylist()):
         signals = np.stack([rows[name][i].values.to_numpy() for name in ("pleth", "ecg_ii")], axis=1)
         numbers = rows[number][i].values.to_numpy(zero_copy_only=False)
@@ -230,21 +224,19 @@ def read_archive(file: Path) -> Iterator[tuple[np.ndarray, float]]:
     try:
         with file.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
-                if line.strip() and not line.startswith(("#", "@")):
-                    yield _parse_window(line, f"line {number} of {file}")
+                if not line.strip() or line.startswith(("#", "@")):
+                    continue
+                *channels, target = line.split(":")
+                try:
+                    window = np.array([channel.split(",") for channel in channels], dtype=np.float32).T
+                    known = np.isfinite([window.sum(), float(target)]).all()
+                    if window.shape != (Windowing().length, 2) or not known:
+                        raise ValueError(f"its shape is {window.shape}, or a number is missing")
+                except ValueError as error:
+                    raise DataError(f"line {number} of {file} is not a window of BIDMC: {error}") from error
+                yield window, float(target)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read ({error}); place both files of the archive") from error
-
-
-def _parse_window(line: str, place: str) -> tuple[np.ndarray, float]:
-    *channels, target = line.split(":")
-    try:
-        window = np.array([channel.split(",") for channel in channels], dtype=np.float32).T
-        if window.shape != (Windowing().length, 2) or not np.isfinite([window.sum(), float(target)]).all():
-            raise ValueError(f"its shape is {window.shape}, or a number is missing")
-        return window, float(target)
-    except ValueError as error:
-        raise DataError(f"{place} is not a window of BIDMC: {error}") from error
 
 
 def make_synthetic(windowing: Windowing, patients: int = 10) -> Iterator[Recording]:

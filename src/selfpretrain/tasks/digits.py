@@ -60,7 +60,8 @@ class Digits(Task):
         return Digits(train=min(self.train, 200), split_seed=self.split_seed)
 
     def _rows(self, split: Split) -> np.ndarray:
-        pool, val, test = np.split(_shuffle_order(self.split_seed), [POOL, POOL + VAL])
+        order = stratified_order(_load_images()[1], self.split_seed)
+        pool, val, test = np.split(order, [POOL, POOL + VAL])
         return {"train": pool[: self.train], "val": val, "test": test}[split]
 
 
@@ -71,11 +72,6 @@ def _load_images() -> tuple[np.ndarray, np.ndarray]:
         raise DataError("the images come with scikit-learn, which is not installed; pip install scikit-learn")
     table = np.loadtxt(Path(package.origin).with_name("datasets") / "data" / "digits.csv.gz", delimiter=",")
     return table[:, :-1].astype(np.float32)[:, :, None], table[:, -1].astype(np.int64)
-
-
-@functools.lru_cache(maxsize=8)
-def _shuffle_order(seed: int) -> np.ndarray:
-    return stratified_order(_load_images()[1], seed)
 
 
 task = Digits

@@ -122,7 +122,13 @@ class Genes(Prepared):
         out.symbols = tuple(BASES)
         for group, (locus, split) in enumerate(arrange(loci, places, size, self.split_seed)):
             self._write_locus(out, locus, split, group)
-        self._write_unlabelled(out, chromosome, outside, len(loci))
+        # The chromosome, in windows without overlap of its stretches outside of all loci, each its own group.
+        edges = np.flatnonzero(np.diff(outside, prepend=False, append=False)).reshape(-1, 2)
+        starts = np.concatenate([np.arange(a, b - self.window + 1, self.window) for a, b in edges])
+        targets = np.full((len(starts), self.window), UNKNOWN, dtype=np.int16)
+        groups = len(loci) + np.arange(len(starts))
+        none = 0 * groups
+        out.add_examples(out.append(chromosome) + starts, none + self.window, targets, none, groups)
         return self._form()
 
     def _form(self) -> SequenceSpec:
@@ -144,17 +150,6 @@ class Genes(Prepared):
         place = out.append(locus.bases)
         same = np.ones(len(starts), dtype=np.int64)
         out.add_examples(place + starts, lengths, targets, split * same, group * same)
-
-    def _write_unlabelled(
-        self, out: DatasetWriter, chromosome: np.ndarray, outside: np.ndarray, groups: int
-    ) -> None:
-        """Write the chromosome, and windows without overlap of its stretches outside of all loci."""
-        edges = np.flatnonzero(np.diff(outside, prepend=False, append=False)).reshape(-1, 2)
-        starts = np.concatenate([np.arange(a, b - self.window + 1, self.window) for a, b in edges])
-        targets = np.full((len(starts), self.window), UNKNOWN, dtype=np.int16)
-        groups_of = groups + np.arange(len(starts))  # each of its own
-        none = 0 * groups_of
-        out.add_examples(out.append(chromosome) + starts, none + self.window, targets, none, groups_of)
 
 
 def window_starts(length: int, window: int, step: int) -> Int[np.ndarray, "windows"]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from ..config import Count, spec
 from ..data.dataset import SequenceDataset
-from ..data.spec import Classes, SequenceSpec, Split, Tokens
+from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
 from .base import Card, Task
 from .common.augmentations import Pictures
+from .common.images import cells_to_patches, patches_to_cells
 from .common.stored import Prepared
 
 SHADES = 4
@@ -68,10 +69,9 @@ class ImagePatches(Task):
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of a split as sequences of patch tokens."""
-        images, labels = _load_images(self.origin, split)
+        tokens, labels = _load_tokens(self.origin)[split]
         order = stratified_order(labels, 0)[: getattr(self, split)]
-        shades = np.searchsorted(_quartiles(self.origin), images[order], side="right")
-        examples = SequenceDataset.from_array(_make_patches(shades), labels[order])
+        examples = SequenceDataset.from_array(tokens[order], labels[order])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def version(self) -> str:
@@ -84,9 +84,7 @@ class ImagePatches(Task):
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return the (side^2, 1) brightness in [0, 1] of the image that patch tokens encode."""
-        side = round(len(sequence) ** 0.5)
-        cells = sequence[:, None] // SHADES ** np.arange(4) % SHADES / (SHADES - 1)
-        return cells.reshape(side, side, 2, 2).swapaxes(1, 2).reshape(-1, 1)
+        return patches_to_cells(sequence[None], 2, SHADES).reshape(-1, 1) / (SHADES - 1)
 
 
 def _reduced_width(length: int) -> int:
@@ -96,28 +94,23 @@ def _reduced_width(length: int) -> int:
     return side
 
 
-@functools.lru_cache(maxsize=6)
-def _load_images(task: Prepared, split: Split) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (n, side, side) downsampled images and their (n,) labels."""
-    examples = task.load(split)
+@functools.lru_cache(maxsize=2)
+def _load_tokens(task: Prepared) -> dict[Split, tuple[np.ndarray, np.ndarray]]:
+    """Return (n, positions) tokens of all images and their (n,) labels, by split."""
     side = round(task.form.length**0.5)
     width = _reduced_width(task.form.length)
-    rows = examples.stack().numpy()
     factor = side // width
-    reduced = rows.reshape(len(rows), width, factor, width, factor).mean((2, 4), dtype=np.float32)
-    return reduced, examples.targets.numpy()
-
-
-@functools.lru_cache(maxsize=2)
-def _quartiles(task: Prepared) -> np.ndarray:
-    return np.quantile(_load_images(task, "train")[0], np.arange(1, SHADES) / SHADES).astype(np.float32)
-
-
-def _make_patches(shades: np.ndarray) -> np.ndarray:
-    """Return (n, side^2 / 4) patch tokens from (n, side, side) shades."""
-    n, side, _ = shades.shape
-    cells = shades.reshape(n, side // 2, 2, side // 2, 2).swapaxes(2, 3).reshape(n, -1, 4)
-    return (cells * SHADES ** np.arange(4)).sum(-1).astype(np.uint8)
+    quartiles: np.ndarray | None = None  # of training pixels
+    found: dict[Split, tuple[np.ndarray, np.ndarray]] = {}
+    for split in SPLITS:  # train comes first
+        examples = task.load(split)
+        rows = examples.stack().numpy()
+        pixels = rows.reshape(len(rows), width, factor, width, factor).mean((2, 4), dtype=np.float32)
+        if quartiles is None:
+            quartiles = np.quantile(pixels, np.arange(1, SHADES) / SHADES).astype(np.float32)
+        shades = np.searchsorted(quartiles, pixels.reshape(len(rows), -1), side="right")
+        found[split] = (cells_to_patches(shades, 2, SHADES), examples.targets.numpy())
+    return found
 
 
 task = ImagePatches

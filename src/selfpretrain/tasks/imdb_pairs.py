@@ -19,7 +19,7 @@ from ..errors import DataError
 from .base import Card
 from .common import text_imdb, tokenizer
 from .common.augmentations import DroppedSymbols
-from .common.stored import Prepared
+from .common.stored import Prepared, read_columns
 
 VAL_SHARE = 0.10  # share of the training reviews whose movies are held out for validation
 MIN_COUNT = 15  # occurrences in the training reviews that a character needs to enter the vocabulary
@@ -68,7 +68,8 @@ class ImdbPairs(Prepared):
 
     def _pairs(self, split: Split, parts: Mapping[str, text_imdb.Reviews]) -> tuple[np.ndarray, np.ndarray]:
         """Return the (2, n) rows of reviews and the (n,) labels of a split."""
-        train, test = parts["train"], parts["test"]
+        train = parts["train"]
+        test = parts["test"]
         reviews = test if split == "test" else train
         if self.source == "files" and not self.made_up:
             return _read_pairs(split, len(reviews.texts))
@@ -88,7 +89,7 @@ def _read_pairs(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(
             f"imdb_pairs/{split}.parquet is not there; place it in {paths.folders()[0]}, or leave source out"
         )
-    table = text_imdb.read_columns(file, "a", "b", "label")
+    table = read_columns(file, "a", "b", "label")
     rows = np.stack([table["a"].to_numpy(), table["b"].to_numpy()])
     labels = table["label"].to_numpy()
     if rows.min() < 0 or rows.max() >= reviews:

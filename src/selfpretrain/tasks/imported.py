@@ -155,15 +155,14 @@ def make_waves(count: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """
     random = np.random.RandomState(seed)
     shapes = np.resize(np.array(["sine", "square"]), count)
-    return [_wave(shape, random) for shape in shapes], shapes
-
-
-def _wave(shape: str, random: np.random.RandomState) -> np.ndarray:
-    length = random.randint(MIN_LENGTH, MAX_LENGTH + 1)
-    angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
-    wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
-    wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine
-    return (wave + 0.33 * random.standard_normal(wave.shape)).astype(np.float32)
+    waves = []
+    for shape in shapes:
+        length = random.randint(MIN_LENGTH, MAX_LENGTH + 1)
+        angle = random.uniform(0, 2 * np.pi) + np.arange(length) * 2 * np.pi / random.uniform(8, 16)
+        wave = np.sin(np.stack([angle, angle - np.pi / 2], axis=1))
+        wave = wave if shape == "sine" else np.sign(wave) * np.sqrt(0.5)  # same power as a sine
+        waves.append((wave + 0.33 * random.standard_normal(wave.shape)).astype(np.float32))
+    return waves, shapes
 
 
 task = Imported

@@ -26,10 +26,9 @@ from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import file_hash
 from ..errors import DataError, SpecError
-from ..system.events import report_progress
 from .base import Card, Task, with_stub
 from .common.augmentations import ShuffledOperands
-from .common.stored import LRA_RELEASE, lra_paths, require_files
+from .common.stored import LRA_RELEASE, lra_paths, read_lines, require_files
 
 SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
 MAX_ATTEMPTS = 100_000_000  # upper limit of expressions drawn, discarded ones included: some minutes
@@ -150,24 +149,19 @@ def _read_release(file: Path, mtime: int) -> SequenceDataset:
     """Return all expressions of a file; the first line that is no expression and a value is an error."""
     sequences = []
     values = []
-    n_bytes = 0
-    size = file.stat().st_size
-    with file.open("rb") as lines:
-        next(lines, None)  # header: Source, Target
-        for number, line in enumerate(lines, start=2):
-            source, _, target = line.rstrip().partition(b"\t")
-            letters = np.frombuffer(source, dtype=np.uint8)
-            position = np.flatnonzero(STARTS[letters])
-            third = THIRD[letters[np.minimum(position + 2, len(letters) - 1)]]
-            sequence = np.where(letters[position] == OPEN, third, NUMBERS[letters[position]])
-            if len(target) != 1 or not target.isdigit() or not len(sequence) or UNREADABLE in sequence:
-                where = f"line {number} of {file}"
-                raise DataError(f"{where} is not an expression, a tab and a digit; unpack it again")
-            sequences.append(sequence)
-            values.append(int(target))
-            n_bytes += len(line)
-            if number % 1000 == 0:
-                report_progress(f"bytes of {file.name} read", n_bytes, size)
+    lines = read_lines(file)
+    next(lines, None)  # header: Source, Target
+    for number, line in enumerate(lines, start=2):
+        source, _, target = line.rstrip().partition(b"\t")
+        letters = np.frombuffer(source, dtype=np.uint8)
+        position = np.flatnonzero(STARTS[letters])
+        third = THIRD[letters[np.minimum(position + 2, len(letters) - 1)]]
+        sequence = np.where(letters[position] == OPEN, third, NUMBERS[letters[position]])
+        if len(target) != 1 or not target.isdigit() or not len(sequence) or UNREADABLE in sequence:
+            where = f"line {number} of {file}"
+            raise DataError(f"{where} is not an expression, a tab and a digit; unpack it again")
+        sequences.append(sequence)
+        values.append(int(target))
     if not values:
         raise DataError(f"{file} is empty; unpack it again")
     return SequenceDataset.from_sequences(sequences, np.array(values))

@@ -22,6 +22,7 @@ from ..data.splits import check_labels, limit_labels
 from ..errors import SpecError
 from .base import Card, Task
 from .common.augmentations import Pictures
+from .common.images import cells_to_patches, patches_to_cells
 from .generators import CurveRules
 
 CELLS = ".#O"
@@ -99,7 +100,7 @@ class Paths(Task):
         cells, labels = _generate(replace(self, labels=None, patch=1))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + {"test": self.test, "val": self.val, "train": self.train}[split])
-        patches = cells_to_patches(cells[rows], self.size, self.patch)
+        patches = cells_to_patches(cells[rows], self.patch, len(CELLS))
         examples = SequenceDataset.from_array(patches, labels[rows])
         return limit_labels(examples, self.labels) if split == "train" else examples
 
@@ -128,7 +129,7 @@ class Paths(Task):
 
     def pixels(self, sequence: np.ndarray) -> np.ndarray:
         """Return one pixel per cell: curves are grey, marked ends white."""
-        return patches_to_cells(sequence[None], self.size, self.patch).reshape(-1, 1) / 2
+        return patches_to_cells(sequence[None], self.patch, len(CELLS)).reshape(-1, 1) / 2
 
     def statistics(self, examples: SequenceDataset) -> np.ndarray:
         """Return positions and distance of the ends, and drawn cells near them and per row and column."""
@@ -144,32 +145,19 @@ class Paths(Task):
 
     def _end_distance(self, examples: SequenceDataset) -> Tensor:
         ends = self._ends(examples)
-        down, right = (ends // self.size).diff().abs(), (ends % self.size).diff().abs()
+        down = (ends // self.size).diff().abs()
+        right = (ends % self.size).diff().abs()
         return (down * self.size + right)[:, 0]
 
     def _cells(self, examples: SequenceDataset) -> np.ndarray:
         """Return the (n, size^2) cells: 0 empty, 1 curve, 2 marked end."""
         whole = examples.flat.numpy().reshape(-1, self.form.length)
         rows = (examples.starts[0] // self.form.length).numpy()
-        return patches_to_cells(whole[rows], self.size, self.patch)
+        return patches_to_cells(whole[rows], self.patch, len(CELLS))
 
     def _ends(self, examples: SequenceDataset) -> Tensor:
         """Return the (n, 2) indices of the marked cells, counted row by row."""
         return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
-
-
-def cells_to_patches(cells: np.ndarray, size: int, patch: int) -> np.ndarray:
-    """Return (n, positions) tokens from (n, size^2) cells: the cells of a patch are the digits in base 3."""
-    side = size // patch
-    parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
-    return (parts * len(CELLS) ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
-
-
-def patches_to_cells(positions: np.ndarray, size: int, patch: int) -> np.ndarray:
-    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``cells_to_patches``."""
-    side = size // patch
-    parts = positions[:, :, None] // len(CELLS) ** np.arange(patch**2) % len(CELLS)
-    return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(-1, size**2)
 
 
 def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:

@@ -62,9 +62,18 @@ class Procedural(Task):
         signal = self.signal
         kinds = signal.vocab if isinstance(signal, Tokens) else min(signal.levels or VALUES, VALUES)
         symbols, labels = _generate(getattr(self, split), self.length, kinds, self.seed, SPLITS.index(split))
-        if isinstance(signal, Values):
-            return SequenceDataset.from_array(_as_values(symbols, kinds, signal), labels)
-        return SequenceDataset.from_array(symbols, labels)
+        if not isinstance(signal, Values):
+            return SequenceDataset.from_array(symbols, labels)
+        # Levels from low to high, else numbers with the moments of each channel.
+        share = (symbols[..., None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
+        if signal.levels:
+            level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
+            values = signal.low + (signal.high - signal.low) * level
+        else:
+            both = (signal.centre, signal.spread)
+            centre, spread = (np.array(list(islice(cycle(of), signal.channels))) for of in both)
+            values = centre + spread * math.sqrt(12) * (share - 0.5)
+        return SequenceDataset.from_array(values.astype(np.float32), labels)
 
     def stubbed(self) -> "Procedural":
         """Return the task with a stub: 60,000 sequences of the papers' lengths take long to generate."""
@@ -127,17 +136,6 @@ def automaton(number: int, length: int, kinds: int, random: np.random.Generator)
         cells = table[4 * np.roll(cells, 1, 1) + 2 * cells + np.roll(cells, -1, 1)]
     states = np.concatenate(rows, axis=1)[:, : length * bits].reshape(number, length, bits)
     return (states << np.arange(bits)).sum(-1)
-
-
-def _as_values(symbols: np.ndarray, kinds: int, signal: Values) -> np.ndarray:
-    """Return (n, L, C) values for symbols: levels from low to high, else with the moments of each channel."""
-    share = (symbols[..., None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
-    if signal.levels:
-        level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
-        return (signal.low + (signal.high - signal.low) * level).astype(np.float32)
-    both = (signal.centre, signal.spread)
-    centre, spread = (np.array(list(islice(cycle(of), signal.channels))) for of in both)
-    return (centre + spread * math.sqrt(12) * (share - 0.5)).astype(np.float32)
 
 
 task = Procedural

@@ -4,8 +4,6 @@ The two texts of a pair are its two views, read character by character. A text t
 stored once.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,11 +13,10 @@ from ..config import spec
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
 from ..errors import DataError
-from ..system.events import report_progress
 from .base import Card
 from .common import tokenizer
 from .common.augmentations import DroppedSymbols
-from .common.stored import LRA_RELEASE, Prepared, lra_paths, require_files
+from .common.stored import LRA_RELEASE, Prepared, lra_paths, read_lines, require_files
 
 FILES = {split: f"tsv_data/new_aan_pairs.{split.replace('val', 'eval')}.tsv" for split in SPLITS}
 FIELDS = 5  # label, two names, two texts
@@ -67,7 +64,7 @@ class Retrieval(Prepared):
         file = None if self.made_up else require_files(self, *lra_paths(FILES[split]))
         labels = []
         text_ids = []
-        lines = _read_lines(file) if file else make_synthetic_lines(split)
+        lines = read_lines(file) if file else make_synthetic_lines(split)
         for number, line in enumerate(lines, start=1):
             fields = line.rstrip(b"\r\n").split(b"\t")  # without quoting
             if len(fields) != FIELDS or fields[0] not in (b"0", b"0.0", b"1", b"1.0"):
@@ -95,17 +92,6 @@ def make_synthetic_lines(split: Split) -> list[bytes]:
         texts = "\t".join(tokenizer.make_sentence(random, TOPICS[topic]) for topic in topics)
         lines.append(f"{float(i % 2)}\t{split}-{i}a\t{split}-{i}b\t{texts}\n".encode())
     return lines
-
-
-def _read_lines(file: Path) -> Iterator[bytes]:
-    size = file.stat().st_size
-    n_bytes = 0
-    with file.open("rb") as stream:
-        for number, line in enumerate(stream):
-            n_bytes += len(line)
-            if number % 1000 == 0:
-                report_progress(f"bytes of {file.name} read", n_bytes, size)
-            yield line
 
 
 task = Retrieval

@@ -83,7 +83,12 @@ class Speech(Prepared):
         if self.split == "papers":
             split = split_rows(labels, None, self.split_seed)
         else:
-            lists = [_read_list(folder / name) for name in ("validation_list.txt", "testing_list.txt")]
+            listed = [folder / name for name in ("validation_list.txt", "testing_list.txt")]
+            try:
+                lists = [set(file.read_text(encoding="utf-8").split()) for file in listed]
+            except (OSError, UnicodeDecodeError) as error:
+                both = "the lists of validation and test cannot be read"
+                raise DataError(f"{folder}: {both} ({error}); unpack the whole archive") from error
             relative = [f"{file.parent.name}/{file.name}" for file in files]
             split = np.array([1 if name in lists[0] else 2 if name in lists[1] else 0 for name in relative])
         speakers = np.array([file.name.partition("_nohash_")[0] for file in files])
@@ -98,13 +103,6 @@ class Speech(Prepared):
         resampled = resample_poly(samples.astype(np.float64), 1, 2)
         loudest = recording_sets.LOUDEST
         return resampled.round().clip(-loudest, loudest - 1).astype(np.int16)
-
-
-def _read_list(file: Path) -> set[str]:
-    try:
-        return set(file.read_text(encoding="utf-8").split())
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}, the list of a split, cannot be read; unpack the whole archive") from error
 
 
 task = Speech

@@ -4,7 +4,7 @@ Smaller and easier than Speech Commands; a result on it must not be reported und
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ from ..errors import DataError
 from .base import Card
 from .common import recording_sets
 from .common.augmentations import NoisySignals
-from .common.stored import Prepared, require_files
+from .common.stored import Prepared, read_columns, require_files
 
 RATE = 8_000
 NAMES = tuple("0123456789")
@@ -76,7 +76,13 @@ class SpokenDigits(Prepared):
 
     def _clips(self) -> recording_sets.Clips:
         path = require_files(self, *self.places)
-        found = _read_parquet(path) if path.is_file() else _read_folder(path)
+        if path.is_file():
+            table = read_columns(path, "label", "speaker", "take", "audio")
+            columns = (table[name].to_pylist() for name in ("label", "speaker", "take"))
+            samples = (audio.values.to_numpy() for audio in table["audio"])
+            found: Iterable[Take] = map(Take, *columns, samples)
+        else:
+            found = _read_folder(path)
         takes = sorted(found, key=lambda take: (take.digit, take.speaker, take.number))
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
         speakers = np.array([t.speaker for t in takes])
@@ -85,19 +91,6 @@ class SpokenDigits(Prepared):
         else:
             split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
-
-
-def _read_parquet(file: Path) -> Iterator[Take]:
-    import pyarrow as pa
-    from pyarrow import parquet as pq
-
-    try:
-        rows = pq.read_table(file, columns=["label", "speaker", "take", "audio"])
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file} does not hold spoken digits: {error}") from error
-    digits, speakers, numbers = (rows[name].to_pylist() for name in ("label", "speaker", "take"))
-    for digit, speaker, number, audio in zip(digits, speakers, numbers, rows["audio"], strict=True):
-        yield Take(digit, speaker, number, audio.values.to_numpy())
 
 
 def _read_folder(folder: Path) -> Iterator[Take]:

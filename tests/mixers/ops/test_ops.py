@@ -42,13 +42,19 @@ def test_convolution_gradients_are_right():
     assert gradcheck(causal_conv, (u, past[:, :3]))
 
 
+def circular_conv(u, circle):
+    n = circle.shape[1]
+    spectrum = torch.fft.rfft(u.transpose(1, 2), n=n) * torch.fft.rfft(circle)
+    return torch.fft.irfft(spectrum, n=n)[..., : u.shape[1]].transpose(1, 2)
+
+
 @pytest.mark.parametrize("block", [64, 4096, 1 << 20])
 def test_blocks_change_nothing(block, monkeypatch):
     monkeypatch.setattr(longconv, "BLOCK", block)
     inputs = torch.randn(3, 21, 5), torch.randn(5, 45)
     grad = torch.randn(3, 21, 5)
     outcomes = []
-    for convolve in (longconv.circular_conv, longconv._BlockedConv.apply):
+    for convolve in (circular_conv, longconv._BlockedConv.apply):
         u, circle = (x.clone().requires_grad_() for x in inputs)
         y = convolve(u, circle)
         outcomes.append((y, *torch.autograd.grad(y, (u, circle), grad)))

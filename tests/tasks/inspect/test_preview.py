@@ -59,7 +59,7 @@ def test_an_image_is_upright():
     values = np.zeros((9, 1))
     values[1] = 255  # first row, second column
     assert VIEWS["image"].image(values).tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    rows = preview._image_lines(VIEWS["image"], values)
+    rows = preview._lines(replace(VIEWS["image"], shown=(PreviewItem("", values),)), values)
     assert rows == ["  @@  ", "      ", "      "]
 
 

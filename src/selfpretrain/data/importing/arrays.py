@@ -66,7 +66,8 @@ def plan_of_arrays(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> 
     facts = {"x": f"{x.dtype} {x.shape}", "groups": "given" if "groups" in arrays else "none"}
     facts["split"] = "given" if "split" in arrays else "made"
     notes = _hints(found, None if options.target == "reals" else described.get("y")) + notes_on(changed)
-    found, options = replace(found, columns=columns), replace(options, label="y")
+    found = replace(found, columns=columns)
+    options = replace(options, label="y")
     return ImportPlan(found, options, NAME, at_position, found=facts, notes=notes)
 
 

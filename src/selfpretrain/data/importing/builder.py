@@ -33,7 +33,8 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     Raises:
         DataError: naming the first sequence, label or split that cannot be used.
     """
-    found, options = plan.sequences, plan.options
+    found = plan.sequences
+    options = plan.options
     label_column = LabelColumn(options.target, join_names([options.label or "label"]))
     if options.target == "positions" and options.missing == "cut":
         raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
@@ -103,7 +104,8 @@ def _unlabelled(found: Sequences, counts: dict[str, int]) -> Sequences:
     """Return sequences without labels where the split is called unlabelled; these are for train."""
     if "split" not in found.columns:
         return found
-    split, label = found.columns["split"], found.columns["label"]
+    split = found.columns["split"]
+    label = found.columns["label"]
     extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
     ignored = pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
     counts["labels of a part that is called unlabelled are ignored"] = ignored
@@ -123,7 +125,10 @@ def _usable(
     if plan.signal == "values" and not kept_as_is:
         offsets = offsets_of(found.flat)  # without them, float32 would blur the values
         flat = centred(found.flat, offsets)
-        counts["whole numbers among the values are rounded to float32"] = _rounded(flat)
+        large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]  # counts and times beyond 16,777,216
+        with np.errstate(over="ignore"):
+            rounded = (large % 1 == 0) & (large.astype(np.float32) != large)
+        counts["whole numbers among the values are rounded to float32"] = int(rounded.sum())
         counts[f"sequences {BLUR}"] = blurred(flat, found.lengths)
         found = _fill_missing(replace(found, flat=flat), options.missing, plan)
     empty = found.lengths == 0
@@ -251,12 +256,3 @@ def _near_duplicates(
         f"{count:,} of {len(held):,} val and test sequences share half of their content with one of "
         f"train; are they overlapping windows of one recording? {advice}"
     ]
-
-
-def _rounded(flat: np.ndarray) -> int:
-    """Count whole numbers that float32 cannot represent, such as counts and times beyond 16,777,216."""
-    if flat.dtype.itemsize < 4 or flat.dtype == np.float32 or not flat.size:
-        return 0
-    large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]
-    with np.errstate(over="ignore"):
-        return int(((large % 1 == 0) & (large.astype(np.float32) != large)).sum())

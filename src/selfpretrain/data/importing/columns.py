@@ -14,7 +14,7 @@ from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from . import cells
 from .cells import Ragged, Where, is_bytes, is_number, is_text, read_lists, read_numbers, read_written
-from .numerals import NUMBER, Sign, decimal_sign, has_commas
+from .numerals import NUMBER, Sign, decimal_sign, has_commas, share_of
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import check_column, check_memory, is_list, joined, notes_on, word_lists, words
@@ -25,6 +25,7 @@ LABELS = ("label", "labels", "class", "target", "y", "category")
 NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")  # names of columns that only number the rows
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
+SEVERAL = rf"[\[(]?\s*{NUMBER}([,;\s]+{NUMBER})+\s*[\])]?"  # regular expression of two or more numbers
 FORMS = {
     "text": "as bytes of UTF-8",
     "lists": "lists",
@@ -56,7 +57,8 @@ class TableLayout:
             return cells.read_text(batch[self.sequence[0]])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
-            flat, lengths = np.stack(numbers, axis=1).reshape(-1), np.full(batch.num_rows, len(numbers))
+            flat = np.stack(numbers, axis=1).reshape(-1)
+            lengths = np.full(batch.num_rows, len(numbers))
         else:
             read = read_lists if self.form == "lists" else read_written
             channels = [read(batch[column], where, column) for column in self.sequence]
@@ -145,8 +147,8 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
 
     found = read_rows(table, layout, described, describe)
     unused = [column for column in others if column not in layout.sequence]
-    first, last = layout.sequence[0], layout.sequence[-1]
-    shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else f"{first} ... {last}"
+    ends = f"{layout.sequence[0]} ... {layout.sequence[-1]}"
+    shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else ends
     facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
     facts |= {"not used": join_names(unused) or "nothing"}
     notes = [*_hints(unused, sample, options), *notes_on(changed), *table.notes()]
@@ -275,22 +277,12 @@ def _is_numeric(array: pa.Array) -> bool:
     if not is_text(array.type):
         return is_number(array.type)
     known = words(array).drop_null()
-    looks = pc.match_substring_regex(known, rf"^({NUMBER}|[-+]?[iI]nf(inity)?)$")
-    return len(known) == 0 or pc.mean(looks.cast("int8")).as_py() > 0.5
-
-
-def _is_written(array: pa.Array) -> bool:
-    """Return whether every cell looks like two or more numbers."""
-    if not is_text(array.type):
-        return False
-    known = words(array).drop_null()
-    looks = pc.match_substring_regex(known, rf"^[\[(]?\s*{NUMBER}([,;\s]+{NUMBER})+\s*[\])]?$")
-    return len(looks) > 0 and bool(pc.all(looks).as_py())
+    return len(known) == 0 or share_of(known, rf"{NUMBER}|[-+]?[iI]nf(inity)?") > 0.5
 
 
 _TESTS = {
     "lists": lambda array: is_list(array.type),
-    "written": _is_written,
+    "written": lambda array: share_of(array, SEVERAL) == 1,
     "numbers": _is_numeric,
     "text": lambda array: (is_text(array.type) or is_bytes(array.type)) and not _is_numeric(array),
 }

@@ -107,7 +107,8 @@ def folder_roles(
         here = roles_in([path[level] if level < len(path) else "" for path in folders])
         beside = [_class_of(path, level) for path in folders]
         if _is_division(here, labels or beside):
-            roles, classes = here, beside
+            roles = here
+            classes = beside
             break
     for level in range(max(map(len, folders))):
         here = roles_in([path[level] if level < len(path) else "" for path in folders])

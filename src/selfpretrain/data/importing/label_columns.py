@@ -143,12 +143,18 @@ class LabelColumn:
 
     def encode(self, found: Sequences, name: Callable[[int], str]) -> EncodedLabels:
         """Return all labels of what ``separate`` returned; labels of truncated positions are dropped."""
-        labels, rows, lengths = found.columns["label"], found.rows, found.lengths
+        labels = found.columns["label"]
+        rows = found.rows
+        lengths = found.lengths
         if self.target not in ("sets", "positions"):
             targets, names = self._encode(labels, lambda i: name(int(rows[i])))
             return EncodedLabels(targets, names, lengths, "classes" if names else "reals")
-        labels = _shortened(labels, lengths) if self.target == "positions" else labels
         counts = _counts(labels)
+        if self.target == "positions" and (counts > lengths).any():
+            owner, place = positions(counts.clip(min=0))
+            kept = labels.flatten().filter(pa.array(place < lengths[owner]))
+            labels = lists_of(kept, np.minimum(counts, lengths).clip(min=0), counts >= 0)
+            counts = _counts(labels)
         owner = np.repeat(rows, counts.clip(min=0))
         codes, names = self._encode(labels.flatten(), lambda i: name(int(owner[i])))
         if self.target == "sets":
@@ -171,7 +177,11 @@ class LabelColumn:
         if len(names) < 2:
             found = f"only class {names[0]!r}" if names else "no label"
             raise DataError(f"{self.column} holds {found}; there must be two classes or more to tell apart")
-        self.notes += _alike(names, _value, "equal as numbers") + _alike(names, _look, "written almost alike")
+        short = [name if len(name) < 400 and NUMBER.fullmatch(name) else "" for name in names]
+        values = [Decimal(name) if name else None for name in short]
+        # Differences in case, inner spaces and Unicode form are easily overlooked.
+        looks = [" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names]
+        self.notes += _alike(names, values, "equal as numbers") + _alike(names, looks, "written almost alike")
         rank = {name: number for number, name in enumerate(names)}
         # Index -1 (unlabelled) takes the last entry.
         return np.array([*(rank[word] for word in words), UNKNOWN], dtype=np.int64)[index], tuple(names)
@@ -216,11 +226,11 @@ def look_real(words: list[str]) -> bool:
     return len(words) > MAX_WHOLE_CLASSES or any(value % 1 for value in values)
 
 
-def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> list[str]:
-    """Return a note on classes that agree in some respect, so that one class may have been meant."""
+def _alike(names: Iterable[str], keys: Iterable[Hashable], said: str) -> list[str]:
+    """Return a note on classes with the same key, so that one class may have been meant; None is no key."""
     groups = defaultdict(list)
-    for name in names:
-        groups[what(name)].append(name)
+    for name, key in zip(names, keys, strict=True):
+        groups[key].append(name)
     found = [group for key, group in groups.items() if len(group) > 1 and key is not None]
     if not found:
         return []
@@ -229,27 +239,7 @@ def _alike(names: Iterable[str], what: Callable[[str], Hashable], said: str) -> 
     return [f"different classes are {said}: {shown}{more}; write them alike if they are one"]
 
 
-def _value(name: str) -> Decimal | None:
-    return Decimal(name) if NUMBER.fullmatch(name) and len(name) < 400 else None
-
-
-def _look(name: str) -> str:
-    """Return a name without differences that are easily overlooked: case, inner spaces, Unicode form."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-
 def _counts(labels: pa.Array) -> np.ndarray:
     """Return (n,) the lengths of lists; -1 where there is none."""
     counts: np.ndarray = pc.list_value_length(labels).fill_null(-1).to_numpy()
     return counts
-
-
-def _shortened(labels: pa.Array, lengths: np.ndarray) -> pa.Array:
-    """Truncate every list to the given length."""
-    counts = _counts(labels).clip(min=0)
-    if not (counts > lengths).any():
-        return labels
-    owner, place = positions(counts)
-    kept = place < lengths[owner]
-    known = labels.is_valid().to_numpy(zero_copy_only=False)
-    return lists_of(labels.flatten().filter(pa.array(kept)), np.minimum(counts, lengths), known)

@@ -53,7 +53,8 @@ def read_media(
     files = files or media_in(folder)
     named, facts, notes = _described(folder, files, options, listed)
     texts = files[0].suffix.lower() in TEXTS
-    channels, wanted = 0, ""  # 0: files may differ in them
+    channels = 0  # 0: files may differ in them
+    wanted = ""
     if not texts and options.features == "raw":
         known = Counter(filter(None, map(sample_format, files)))
         counts = Counter({n: sum(k for (_, m), k in known.items() if m == n) for _, n in known})
@@ -190,8 +191,9 @@ def _plan(
     layout |= {"form": "texts" if kind == "text" else "recordings", "features": options.features}
     layout |= {"rate": rate, "resample": options.rate, "dtype": str(flat.dtype)}
     found = Sequences(kind, flat, lengths, np.array(rows, dtype=np.int64), wrong or {})
-    name, vocab, others = names.__getitem__, BYTES if kind == "text" else 0, {"file": names}
-    return ImportPlan(found, options, name, at_position, vocab, layout=layout, others=others)
+    vocab = BYTES if kind == "text" else 0
+    name = names.__getitem__
+    return ImportPlan(found, options, name, at_position, vocab, layout=layout, others={"file": names})
 
 
 def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:

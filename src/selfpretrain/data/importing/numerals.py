@@ -29,17 +29,18 @@ def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
     columns = [column for column in table if has_commas(column)]
     if not columns or (separator not in NO_COMMAS and len(columns) < 2):
         return "."
-    in_thousands = all(_share(column, f"{THOUSANDS}|{WHOLE}") == 1 for column in columns)
-    points = any(_share(column, NUMBER) == 1 > _share(column, WHOLE) for column in table)
+    in_thousands = all(share_of(column, f"{THOUSANDS}|{WHOLE}") == 1 for column in columns)
+    points = any(share_of(column, NUMBER) == 1 > share_of(column, WHOLE) for column in table)
     return "?" if separator not in NO_COMMAS or in_thousands or points else ","
 
 
 def has_commas(array: pa.Array) -> bool:
     """Return whether most cells are numbers, some with a comma, and none lists three numbers or more."""
-    if _share(array, f"{DECIMAL}|{THOUSANDS}|{WHOLE}") <= 0.5 or not _share(array, f"{DECIMAL}|{THOUSANDS}"):
+    with_comma = f"{DECIMAL}|{THOUSANDS}"
+    if share_of(array, f"{with_comma}|{WHOLE}") <= 0.5 or not share_of(array, with_comma):
         return False
     several = r"[-+]?\d+(,\d+){2,}"
-    return _share(array, several) == _share(array, f"{THOUSANDS},\\d{{3}}")
+    return share_of(array, several) == share_of(array, f"{THOUSANDS},\\d{{3}}")
 
 
 def with_points(array: pa.Array) -> pa.Array:
@@ -49,7 +50,7 @@ def with_points(array: pa.Array) -> pa.Array:
     return pc.if_else(is_number, pc.replace_substring(bare, ",", "."), array)
 
 
-def _share(array: pa.Array, pattern: str) -> float:
+def share_of(array: pa.Array, pattern: str) -> float:
     """Return the share of known cells that match a pattern; 0 if cells are not text."""
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         return 0.0

@@ -127,22 +127,18 @@ def _read_soundfile(file: Path, source: Path | io.BytesIO) -> tuple[int, np.ndar
         frames = -1 if sound.seekable() else sound.frames
         samples = sound.read(frames, dtype=_dtype(sound.subtype), always_2d=True)
         if sound.format == "OGG":
-            _check_last_page(file)
+            with file.open("rb") as opened:
+                opened.seek(max(file.stat().st_size - OGG_PAGE, 0))
+                tail = opened.read()
+            page = tail[tail.rfind(b"OggS") :]
+            segments = page[27 : 27 + page[26]] if len(page) > 26 else b""
+            # A whole file ends with a whole page that says it is the last.
+            if not segments or not page[5] & 4 or len(page) < 27 + len(segments) + sum(segments):
+                raise EOFError("it ends before its last page")
         slack = MP3_SLACK if sound.format == "MP3" else 0
         if len(samples) < sound.frames - slack:
             raise EOFError(f"it ends after {len(samples):,} of {sound.frames:,} samples")
         return sound.samplerate, samples
-
-
-def _check_last_page(file: Path) -> None:
-    """Check that an Ogg file ends with a whole page that says it is the last."""
-    with file.open("rb") as opened:
-        opened.seek(max(file.stat().st_size - OGG_PAGE, 0))
-        tail = opened.read()
-    page = tail[tail.rfind(b"OggS") :]
-    segments = page[27 : 27 + page[26]] if len(page) > 26 else b""
-    if not segments or not page[5] & 4 or len(page) < 27 + len(segments) + sum(segments):
-        raise EOFError("it ends before its last page")
 
 
 def header_of(file: Path) -> Header | None:

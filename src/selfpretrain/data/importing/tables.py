@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pyarrow import parquet
 
 from ...errors import DataError, join_names
 from ..download import connection_problem
-from ..sequences import SURROGATE
+from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
 from .source import check_column, check_unpacked, lines, readable
@@ -119,7 +120,7 @@ def _of_text(path: Path, rows: TextRows) -> Table:
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         places.clear()
-        for some in _pieces(rows.read()):
+        for some in grouped(rows.read(), attrgetter("size"), BATCH):
             first = len(places.lines)
             places.add(some)
             for i, row in enumerate(some):
@@ -128,37 +129,11 @@ def _of_text(path: Path, rows: TextRows) -> Table:
                         f"{places.name(first + i)}: {len(row.cells)} cells where the header has "
                         f"{len(order)}; is a quote or separator missing?"
                     )
-            arrays = [
-                _text_array([row.cells[order[name]] for row in some], name, first, places) for name in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+            cells = {name: [row.cells[order[name]] for row in some] for name in columns}
+            advice = "which is not UTF-8; give --encoding, e.g. latin-1"
+            yield _batch(cells, pa.large_string(), first, places, advice)
 
     return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
-
-
-def _pieces(rows: Iterator[TextRow]) -> Iterator[list[TextRow]]:
-    """Yield rows in pieces of about ``BATCH`` letters."""
-    some: list[TextRow] = []
-    size = 0
-    for row in rows:
-        some.append(row)
-        size += sum(map(len, row.cells)) + len(row.cells)
-        if size >= BATCH:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
-
-
-def _text_array(cells: list[str], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return cells of the rows from ``first`` on as an array."""
-    try:
-        return pa.array(cells, pa.large_string())
-    except UnicodeEncodeError as error:
-        row = next(i for i, cell in enumerate(cells) if SURROGATE.search(cell))
-        raise DataError(
-            f"{places.name(first + row)}, column {name!r}: this is not UTF-8; give --encoding, e.g. latin-1"
-        ) from error
 
 
 def _json_lines(path: Path) -> Table:
@@ -184,33 +159,37 @@ def _json_lines(path: Path) -> Table:
         while some := list(islice(rest, ROWS)):
             first = len(places.lines)
             places.add([TextRow(number, number, []) for number, _ in some])
-            arrays = [
-                _json_column([row.get(name) for _, row in some], name, first, places) for name in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+            values = {name: [row.get(name) for _, row in some] for name in columns}
+            advice = "half of a letter of UTF-16; write U+FFFD instead, or the whole letter"
+            yield _batch(values, None, first, places, advice)
 
     columns = list(dict.fromkeys(key for _, row in islice(objects(), 100) for key in row))
     return Table(path, columns, read, path.suffix[1:], places=places)
 
 
-def _json_column(values: list[object], name: str, first: int, places: RowPlaces) -> pa.Array:
-    """Return values of JSON, of the rows from ``first`` on, as an array, with the type that Arrow infers."""
-    try:
-        return pa.array(values)
-    except UnicodeEncodeError as error:
-        found = (SURROGATE.search(json.dumps(value, ensure_ascii=False)) for value in values)
-        row, half = next((i, match[0]) for i, match in enumerate(found) if match)
-        raise DataError(
-            f"{places.name(first + row)}: column {name!r} holds {half!r}, half of a letter of UTF-16; write "
-            f"U+FFFD instead, or the whole letter"
-        ) from error
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        typical = next(value for value in values if value is not None)
-        odd = next((i for i, value in enumerate(values) if not _fit(typical, value)), 0)
-        raise DataError(
-            f"{places.name(first + odd)}: column {name!r} holds {str(values[odd])[:40]!r}, other than rows "
-            f"before"
-        ) from error
+def _batch(
+    columns: Mapping[str, Sequence[object]],
+    kind: pa.DataType | None,
+    first: int,
+    places: RowPlaces,
+    advice: str,
+) -> pa.RecordBatch:
+    """Return cells of the rows from ``first`` on, all of a kind or, if it is None, as Arrow infers."""
+    arrays = []
+    for name, cells in columns.items():
+        try:
+            arrays.append(pa.array(cells, kind))
+        except UnicodeEncodeError as error:
+            found = (SURROGATE.search(json.dumps(cell, ensure_ascii=False)) for cell in cells)
+            row, odd = next((i, match[0]) for i, match in enumerate(found) if match)
+            said = f"column {name!r} holds {odd!r}, {advice}"
+            raise DataError(f"{places.name(first + row)}: {said}") from error
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            typical = next(cell for cell in cells if cell is not None)
+            row = next((i for i, cell in enumerate(cells) if not _fit(typical, cell)), 0)
+            said = f"column {name!r} holds {str(cells[row])[:40]!r}, other than rows before"
+            raise DataError(f"{places.name(first + row)}: {said}") from error
+    return pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def _fit(first: object, value: object) -> bool:
@@ -318,7 +297,8 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for i in order:
-            table, split = tables[i], splits[i]
+            table = tables[i]
+            split = splits[i]
             own = [name for name in columns if name != "split" or not has_split]
             lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
             for name in own:

@@ -19,6 +19,13 @@ SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": 
 """Separators of cells, and how they are shown to the user; the first wins if several fit equally."""
 MAX_CELL = 1 << 22
 """Maximum length of a cell in characters; a quote that is not closed would else take the rest of the file."""
+CSV_ERRORS = {
+    "unexpected end": "a quote that is not closed",
+    "field limit": f"a cell of more than {MAX_CELL >> 20} MB, or a quote that is not closed",
+    "expected after": "a cell in quotes goes on after its closing quote; within quotes, a quote is written "
+    "twice",
+}
+"""Part of what Python says of a file with a separator -> what is said here."""
 HEAD = 1 << 20  # characters by which the separator is found; at most 100 lines
 ARFF_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"%{][^,%]*)?)\s*(,|$)""")
 """A cell of ARFF with the comma after it: quoted in one of two ways, or not."""
@@ -33,6 +40,11 @@ class TextRow(NamedTuple):
     line: int  # in which it begins, from 1
     last: int  # line in which it ends
     cells: list[str]
+
+    @property
+    def size(self) -> int:
+        """Return the number of letters and separators."""
+        return sum(map(len, self.cells)) + len(self.cells)
 
 
 @dataclass
@@ -87,7 +99,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
         DataError: if it is empty, or two columns have one name.
     """
     code = encoding or _encoding(path)
-    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(_head(path, code))
+    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, code)
     quoted = separator != "\t" or _is_quoted(path, code)
 
     def read() -> Iterator[TextRow]:
@@ -121,7 +133,10 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextR
             try:
                 row = next(rows, None)
             except csv.Error as error:
-                raise DataError(f"{path.name}, line {begin}: {_explain(error)}") from error
+                complaint = str(error)
+                reasons = (said for part, said in CSV_ERRORS.items() if part in complaint)
+                reason = next(reasons, f"it cannot be read ({complaint})")
+                raise DataError(f"{path.name}, line {begin}: {reason}") from error
             if row is None:
                 return
             if len(row) < 2 and not "".join(row).strip() and '"' not in taken[0]:
@@ -149,16 +164,6 @@ def _lines(file: TextIO, name: str, separator: str, taken: list[str]) -> Iterato
         yield taken[-1]
 
 
-def _explain(error: csv.Error) -> str:
-    if "unexpected end" in str(error):
-        return "a quote that is not closed"
-    if "field limit" in str(error):
-        return f"a cell of more than {MAX_CELL >> 20} MB, or a quote that is not closed"
-    if "expected after" in str(error):
-        return "a cell in quotes goes on after its closing quote; within quotes, a quote is written twice"
-    return f"it cannot be read ({error})"
-
-
 def _is_quoted(path: Path, code: str) -> bool:
     """Return whether all quotes that begin a cell enclose it; if not, quotes of the file are letters."""
     with path.open("rb") as file:
@@ -173,21 +178,16 @@ def _is_quoted(path: Path, code: str) -> bool:
     return True
 
 
-def _head(path: Path, code: str) -> list[str]:
-    """Return the first lines of a file that are not empty."""
-    found: list[str] = []
+def _separator(path: Path, code: str) -> str:
+    """Return the separator by which most of the first rows have as many cells as the very first."""
+    head: list[str] = []
     size = 0
     with _text(path, code) as file:
         for _, line in lines(file, path.name):
-            found += [line] if line.strip() else []
+            head += [line] if line.strip() else []
             size += len(line)
-            if len(found) == 100 or size > HEAD:
+            if len(head) == 100 or size > HEAD:
                 break
-    return found
-
-
-def _separator(head: list[str]) -> str:
-    """Return the separator by which most of the first rows have as many cells as the very first."""
     fits = {separator: _fit(head, separator) for separator in SEPARATORS if separator != " "}
     if not fits["\t"] and _in_columns([line.split() for line in head]):
         return " "

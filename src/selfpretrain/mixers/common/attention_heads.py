@@ -90,12 +90,12 @@ def key_mask(padding_mask: PaddingMask) -> Bool[Tensor, "B 1 1 L"] | None:
     return None if padding_mask is None else padding_mask[:, None, None, :]
 
 
-def angles(length: int, size: int, base: float = 10_000.0) -> Float[Tensor, "L half"]:
-    """Return theta[t, m] = t * base^(-2m/size) for m < size/2, in radians; computed in float64.
+def angles(length: int, size: int) -> Float[Tensor, "L half"]:
+    """Return theta[t, m] = t * 10000^(-2m/size) for m < size/2, in radians; computed in float64.
 
     Source: Su et al. (2021), RoFormer, eq. 15.
     """
-    frequency = base ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    frequency = 10_000.0 ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     return torch.outer(torch.arange(length, dtype=torch.float64), frequency)
 
 

@@ -98,7 +98,17 @@ class _GatedScan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Steps, b: Steps) -> Steps:
-        h = _scan_in_chunks(a, b)
+        L = b.shape[1]
+        size = math.isqrt(L - 1) + 1
+        after = -L % size
+        factor = _padded(a, 0, after).unflatten(1, (-1, size))
+        h = _padded(b, 0, after).unflatten(1, (-1, size))
+        for t in range(1, size):
+            h[:, :, t].addcmul_(factor[:, :, t], h[:, :, t - 1])
+            factor[:, :, t].mul_(factor[:, :, t - 1])  # product of all factors of its chunk so far
+        for i in range(1, h.shape[1]):
+            h[:, i].addcmul_(factor[:, i], h[:, i - 1, -1:])
+        h = h.flatten(1, 2)[:, :L]
         ctx.save_for_backward(a, h)
         return h
 
@@ -106,40 +116,22 @@ class _GatedScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Steps) -> tuple[Steps, Steps]:
         a, h = ctx.saved_tensors
-        of_b = _scan_from_the_end(a, grad)
+        # of_b[t] = a[t + 1] of_b[t + 1] + grad[t], without a reversed copy of either.
+        L = grad.shape[1]
+        size = math.isqrt(L - 1) + 1
+        before = -L % size
+        factor = _padded(a[:, 1:], before, 1).unflatten(1, (-1, size))
+        of_b = _padded(grad, before, 0).unflatten(1, (-1, size))
+        for t in range(size - 2, -1, -1):
+            of_b[:, :, t].addcmul_(factor[:, :, t], of_b[:, :, t + 1])
+            factor[:, :, t].mul_(factor[:, :, t + 1])
+        for i in range(of_b.shape[1] - 2, -1, -1):
+            of_b[:, i].addcmul_(factor[:, i], of_b[:, i + 1, :1])
+        of_b = of_b.flatten(1, 2)[:, before:]
         of_a = torch.empty_like(a)
         of_a[:, 0] = 0
         torch.mul(of_b[:, 1:], h[:, :-1], out=of_a[:, 1:])
         return of_a, of_b
-
-
-def _scan_in_chunks(a: Steps, b: Steps) -> Steps:
-    L = b.shape[1]
-    size = math.isqrt(L - 1) + 1
-    after = -L % size
-    factor = _padded(a, 0, after).unflatten(1, (-1, size))
-    h = _padded(b, 0, after).unflatten(1, (-1, size))
-    for t in range(1, size):
-        h[:, :, t].addcmul_(factor[:, :, t], h[:, :, t - 1])
-        factor[:, :, t].mul_(factor[:, :, t - 1])  # product of all factors of its chunk so far
-    for i in range(1, h.shape[1]):
-        h[:, i].addcmul_(factor[:, i], h[:, i - 1, -1:])
-    return h.flatten(1, 2)[:, :L]
-
-
-def _scan_from_the_end(a: Steps, b: Steps) -> Steps:
-    """Return h[t] = a[t + 1] h[t + 1] + b[t], without a reversed copy of either."""
-    L = b.shape[1]
-    size = math.isqrt(L - 1) + 1
-    before = -L % size
-    factor = _padded(a[:, 1:], before, 1).unflatten(1, (-1, size))
-    h = _padded(b, before, 0).unflatten(1, (-1, size))
-    for t in range(size - 2, -1, -1):
-        h[:, :, t].addcmul_(factor[:, :, t], h[:, :, t + 1])
-        factor[:, :, t].mul_(factor[:, :, t + 1])
-    for i in range(h.shape[1] - 2, -1, -1):
-        h[:, i].addcmul_(factor[:, i], h[:, i + 1, :1])
-    return h.flatten(1, 2)[:, before:]
 
 
 def _padded(x: Tensor, before: int, after: int) -> Tensor:

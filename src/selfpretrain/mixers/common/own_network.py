@@ -101,7 +101,11 @@ class OwnModule(ForeignModule):
     def __init__(self, module: nn.Module, origin: str, length: int | None) -> None:
         super().__init__(module, origin)
         self.length = length
-        self.mask = _mask_parameter(module)
+        parameters = [each for each in _parameters(module.forward) if each.kind not in VARIABLE]
+        # The mask's parameter is ``padding_mask``, or else a second one without a default.
+        named = [each.name for each in parameters if each.name == "padding_mask"]
+        second = [each.name for each in parameters[1:2] if each.default is each.empty]
+        self.mask = next(iter(named + second), None)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Call the module, with zeros at padded positions if it takes no mask.
@@ -110,7 +114,13 @@ class OwnModule(ForeignModule):
             SpecError: if the output has another shape than the input.
         """
         L = x.shape[1]
-        u, padding_mask = self._at_length(x, padding_mask)
+        u = x
+        if self.length is not None:
+            check_length(L, self.length)
+            if missing := self.length - L:
+                real = x.new_ones(x.shape[:2]).bool() if padding_mask is None else padding_mask
+                padding_mask = F.pad(real, (0, missing))
+                u = F.pad(x, (0, 0, 0, missing))
         if self.mask is not None:
             y = self.module(u, **{self.mask: padding_mask})
         else:
@@ -121,17 +131,6 @@ class OwnModule(ForeignModule):
             inputs = f"inputs of shape {tuple(u.shape)}"
             raise SpecError(f"{self.origin} gives {shape} for {inputs}; return that shape")
         return y[:, :L]
-
-    def _at_length(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Return inputs and mask, padded to the length that the module is built for."""
-        if self.length is None:
-            return x, padding_mask
-        check_length(x.shape[1], self.length)
-        missing = self.length - x.shape[1]
-        if not missing:
-            return x, padding_mask
-        real = x.new_ones(x.shape[:2]).bool() if padding_mask is None else padding_mask
-        return F.pad(x, (0, 0, 0, missing)), F.pad(real, (0, missing))
 
 
 def mixer_of(name: str) -> Callable[[], Mixer]:
@@ -196,12 +195,3 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # built into Python
         return []
-
-
-def _mask_parameter(module: nn.Module) -> str | None:
-    """Return the name of the parameter for the mask: ``padding_mask``, or a second one without a default."""
-    parameters = [each for each in _parameters(module.forward) if each.kind not in VARIABLE]
-    if any(each.name == "padding_mask" for each in parameters):
-        return "padding_mask"
-    second = parameters[1:2]
-    return next((each.name for each in second if each.default is each.empty), None)

@@ -221,18 +221,15 @@ def kernels(kind: type[nn.Module]) -> dict[str, Function]:
 
 def _dispatched(forward: types.FunctionType) -> dict[str, Mapping[str, Any]]:
     """Return the variables of the library's decorator for every function of it that a forward pass calls."""
-    known = forward.__globals__
-    called = {name: known[name] for name in forward.__code__.co_names if name in known}
-    found = {name: _variables(function) for name, function in called.items()}
-    return {name: variables for name, variables in found.items() if DISPATCH[0] in variables}
-
-
-def _variables(function: Any) -> Mapping[str, Any]:
-    """Return the variables of the decorators around a function."""
-    found: dict[str, Any] = {}
-    while isinstance(function, types.FunctionType):
-        found |= inspect.getclosurevars(function).nonlocals
-        function = getattr(function, "__wrapped__", None)
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in forward.__code__.co_names:
+        variables: dict[str, Any] = {}  # of all decorators around the function
+        function = forward.__globals__.get(name)
+        while isinstance(function, types.FunctionType):
+            variables |= inspect.getclosurevars(function).nonlocals
+            function = getattr(function, "__wrapped__", None)
+        if DISPATCH[0] in variables:
+            found[name] = variables
     return found
 
 

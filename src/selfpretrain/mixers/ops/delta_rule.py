@@ -150,6 +150,7 @@ def gated_delta_rule(
             before.append(state)
             changes.append(change)
             state = start[:, :, i, -1:].mT * state + ends[:, :, i] @ change
-        added, states = torch.stack(changes, dim=2), torch.stack(before, dim=2)
+        added = torch.stack(changes, dim=2)
+        states = torch.stack(before, dim=2)
         y = decayed_weights(q, k, decay) @ added + (q * start) @ states
     return y.flatten(2, 3)[:, :, :L], state

@@ -73,15 +73,8 @@ def _fft_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
         return _BlockedConv.apply(u, kernel_circle.to(torch.promote_types(u.dtype, torch.float32)))
 
 
-def circular_conv(u: Sequences, kernel_circle: Float[Tensor, "H n"]) -> Sequences:
-    """Return the circular convolution of sequences padded to the length of the kernels, in one piece."""
-    n = kernel_circle.shape[1]
-    spectrum = torch.fft.rfft(u.to(kernel_circle.dtype).transpose(1, 2), n=n) * torch.fft.rfft(kernel_circle)
-    return torch.fft.irfft(spectrum, n=n)[..., : u.shape[1]].transpose(1, 2).to(u.dtype)
-
-
 class _BlockedConv(torch.autograd.Function):
-    """``circular_conv`` by blocks of channels and sequences, which stores spectra for the backward pass.
+    """A circular convolution by blocks of channels and sequences; it stores spectra for the backward pass.
 
     Automatic differentiation would store the padded inputs and the uncut outputs, too: twice as much.
     """

@@ -118,6 +118,15 @@ def legs_matrix(states: int) -> tuple[Float[Tensor, "N N"], Float[Tensor, "N"]]:
     return -(torch.outer(root, root).tril(-1) + torch.diag(i + 1)), root
 
 
+def legs_modes(states: int) -> tuple[Float[Tensor, "M"], Complex[Tensor, "N M"]]:
+    """Return frequencies and eigenvectors of one of each conjugate pair of A + P P^T, in double precision."""
+    A, _ = legs_matrix(states)
+    P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
+    # Hermitian, so frequencies are real, and ascending.
+    frequency, V = torch.linalg.eigh(-1j * (A + torch.outer(P, P)))
+    return frequency[: states // 2], V[:, : states // 2]
+
+
 @functools.cache
 def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
     """Return w, p = V* P and b = V* B for one of each conjugate pair, in double precision.
@@ -127,11 +136,9 @@ def legs(states: int) -> tuple[Pairs, Pairs, Pairs]:
     with torch.device("cpu"):  # cached, so independent of the device of the first network
         A, B = legs_matrix(states)
         P = torch.sqrt(torch.arange(states, dtype=torch.float64) + 0.5)
-        normal = A + torch.outer(P, P)
-        frequency, V = torch.linalg.eigh(-1j * normal)  # Hermitian, so these are real, and ascending
-        frequency = frequency[: states // 2]
-        V = V[:, : states // 2]
-        w = torch.stack([normal.diagonal().mean().expand_as(frequency), frequency], dim=-1)
+        frequency, V = legs_modes(states)
+        decay = (A + torch.outer(P, P)).diagonal().mean()
+        w = torch.stack([decay.expand_as(frequency), frequency], dim=-1)
         b = V.mH @ B.to(V)
         p = (V.mH @ P.to(V)) * b.conj() / b.abs()
         return w, torch.view_as_real(p), torch.stack([b.abs(), torch.zeros_like(frequency)], dim=-1)

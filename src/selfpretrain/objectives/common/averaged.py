@@ -14,19 +14,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...config import Count, spec
-from ...data.dataset import Batch
 from ...data.spec import ClassSets, Reals, SequenceSpec, Target
-from ..base import Objective, ObjectiveBatch
+from ..base import ObjectiveBatch
 from .heads import Pooling
+from .wrapped import Wrapped
 
 
 @spec
-class Averaged(Objective):
+class Averaged(Wrapped):
     """The sum of the losses of several networks; metrics and answers are those of their mean prediction."""
 
-    labelled = True
-
-    objective: Objective
     members: Count
 
     @property
@@ -34,18 +31,9 @@ class Averaged(Objective):
         """Return the name of runs: that of the objective, and the number of networks."""
         return f"{self.members}-{type(self.objective).__name__.lower()}"
 
-    @property
-    def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the objective computes with inputs in main memory."""
-        return self.objective.reads_inputs
-
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.ModuleList:
         """Return one head for every network, each with its own initial weights."""
         return nn.ModuleList(self.objective.head(form, width, pooling) for _ in range(self.members))
-
-    def make_targets(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> ObjectiveBatch:
-        """Return the batch of the objective, the same for all networks."""
-        return self.objective.make_targets(batch, form, random)
 
     def loss(
         self, outputs: Float[Tensor, "members answers K"], targets: ObjectiveBatch, form: SequenceSpec
@@ -56,10 +44,6 @@ class Averaged(Objective):
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return the metric sums of the mean prediction."""
         return self.objective.metric_sums(self._combine(outputs), targets, form)
-
-    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Return the metrics of the mean prediction."""
-        return self.objective.scores(metric_sums)
 
     def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
         """Return the shares of the mean prediction, see ``Objective.shares``."""

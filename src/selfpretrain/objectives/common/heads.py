@@ -82,13 +82,15 @@ def pool_features(
 
 def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tensor, "B D"]:
     """Return the mean, maximum or last vector of the real positions of every sequence."""
-    if padding_mask is None:
-        return _pool_unpadded(x, pooling)
     if pooling == "last":
+        if padding_mask is None:
+            return x[:, -1]
         # Not len(x), which torch.export takes as a constant.
         return x[torch.arange(x.shape[0], device=x.device), padding_mask.sum(1) - 1]
     if pooling == "max":
-        return x.masked_fill(~padding_mask[..., None], -torch.inf).amax(1)
+        return (x if padding_mask is None else x.masked_fill(~padding_mask[..., None], -torch.inf)).amax(1)
+    if padding_mask is None:
+        return x.mean(1)
     real = padding_mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1)
 
@@ -101,9 +103,3 @@ def pool_by_attention(
         scores = scores.masked_fill(~padding_mask, -torch.inf)
     weights = scores.softmax(-1).to(x.dtype)
     return (weights[:, None] @ x)[:, 0]
-
-
-def _pool_unpadded(x: Vectors, pooling: Pooling) -> Float[Tensor, "B D"]:
-    if pooling == "last":
-        return x[:, -1]
-    return x.amax(1) if pooling == "max" else x.mean(1)

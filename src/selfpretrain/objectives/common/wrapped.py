@@ -1,52 +1,31 @@
-"""Base class of objectives that change the batches of another objective in training."""
+"""Base class of objectives that change another objective: its batches in training, or its answers."""
 
 from dataclasses import replace
+from operator import attrgetter
 
 import torch
 from torch import Tensor, nn
 
 from ...config import spec
 from ...data.dataset import Batch, SequenceDataset
-from ...data.spec import SequenceSpec, Target
+from ...data.spec import SequenceSpec
 from ..base import Objective, ObjectiveBatch
 from .heads import Pooling
 
 
 @spec
 class Wrapped(Objective):
-    """Another objective, with its head, loss and metrics; validation and test see its batches unchanged."""
+    """Another objective, with its head, batches, loss and metrics; subclasses change some of these."""
 
     objective: Objective
 
-    @property
-    def labelled(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the objective uses labelled examples only."""
-        return self.objective.labelled
-
-    @property
-    def target_type(self) -> type[Target] | None:  # type: ignore[override]  # that of the objective
-        """Return the kind of target that the objective predicts; None: it reconstructs inputs."""
-        return self.objective.target_type
-
-    @property
-    def masks_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the objective masks inputs."""
-        return self.objective.masks_inputs
-
-    @property
-    def needs_causal(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the objective needs a causal model."""
-        return self.objective.needs_causal
-
-    @property
-    def whole_batch(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the loss of the objective is of a batch as a whole."""
-        return self.objective.whole_batch
-
-    @property
-    def reads_inputs(self) -> bool:  # type: ignore[override]  # that of the objective
-        """Return whether the objective computes with inputs in main memory."""
-        return self.objective.reads_inputs
+    # Properties, as these are those of the wrapped objective.
+    labelled = property(attrgetter("objective.labelled"))
+    target_type = property(attrgetter("objective.target_type"))
+    masks_inputs = property(attrgetter("objective.masks_inputs"))
+    needs_causal = property(attrgetter("objective.needs_causal"))
+    whole_batch = property(attrgetter("objective.whole_batch"))
+    reads_inputs = property(attrgetter("objective.reads_inputs"))
 
     def measured(self, train: SequenceDataset) -> "Wrapped":
         """Return the objective, with another one that has measured the training sequences."""

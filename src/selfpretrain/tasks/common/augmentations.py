@@ -39,9 +39,15 @@ class Pictures(Augmentation):
             flipped = cells.transpose(1, 2) if symmetry == "transpose" else cells.flip(FLIPPED[symmetry])
             cells = torch.where(chosen[:, None, None, None], flipped, cells)
         if self.shift:
-            offsets = torch.randint(-self.shift, self.shift + 1, (2, len(cells)), generator=random)
-            cells = _shifted(cells, to_device(offsets, cells.device))
-        return replace(batch, inputs=self._sequence(cells).reshape(batch.inputs.shape))
+            side = cells.shape[1]
+            down, right = torch.randint(-self.shift, self.shift + 1, (2, len(cells)), generator=random)
+            cells = _moved(cells, to_device(down, cells.device), side)
+            cells = _moved(cells.transpose(1, 2), to_device(right, cells.device), side).transpose(1, 2)
+        if self.patch > 1:  # tokens again
+            side = cells.shape[1] // self.patch
+            parts = cells.reshape(-1, side, self.patch, side, self.patch).transpose(2, 3)
+            cells = (parts.reshape(len(cells), side**2, -1) * self._units(cells)).sum(-1)
+        return replace(batch, inputs=cells.reshape(batch.inputs.shape))
 
     def _cells(self, inputs: Tensor) -> Tensor:
         """Return the cells (B, S, S, C) of sequences (B, L) or (B, L, C)."""
@@ -53,26 +59,16 @@ class Pictures(Augmentation):
         parts = digits.reshape(B, side, side, self.patch, self.patch).transpose(2, 3)
         return parts.reshape(B, side * self.patch, side * self.patch, 1)
 
-    def _sequence(self, cells: Tensor) -> Tensor:
-        if self.patch == 1:
-            return cells
-        B, size = cells.shape[:2]
-        side = size // self.patch
-        parts = cells.reshape(B, side, self.patch, side, self.patch).transpose(2, 3)
-        return (parts.reshape(B, side**2, -1) * self._units(cells)).sum(-1)
-
     def _units(self, like: Tensor) -> Tensor:
         return self.kinds ** torch.arange(self.patch**2, device=like.device)
 
 
-def _shifted(cells: Tensor, offsets: Int[Tensor, "2 B"]) -> Tensor:
-    """Return pictures moved down and right by their offsets."""
-    place = torch.arange(cells.shape[1], device=cells.device)
-    rows, columns = (place - offset[:, None] for offset in offsets)
-    known_rows, known_columns = (of.clamp(0, len(place) - 1) for of in (rows, columns))
-    inside = (rows == known_rows)[:, :, None] & (columns == known_columns)[:, None, :]
-    picture = torch.arange(len(cells), device=cells.device)[:, None, None]
-    return cells[picture, known_rows[:, :, None], known_columns[:, None]] * inside[..., None]
+def _moved(x: Tensor, offsets: Int[Tensor, "B"], lengths: Int[Tensor, "B 1"] | int) -> Tensor:
+    """Return sequences (B, L, ...) that start later by their offsets; what enters is 0."""
+    source = torch.arange(x.shape[1], device=x.device) - offsets[:, None]
+    inside = (source >= 0) & (source < lengths)
+    rows = torch.arange(len(x), device=x.device)[:, None]
+    return x[rows, source.clamp(0, x.shape[1] - 1)] * inside.view(*inside.shape, *[1] * (x.ndim - 2))
 
 
 @spec
@@ -98,18 +94,11 @@ class NoisySignals(Augmentation):
         noise = self.jitter * torch.randn(x.shape, generator=random)
         share = self.shift * (2 * torch.rand(len(x), generator=random) - 1)
         real = to_device(batch.real(), x.device)
-        deviation = _moved(x - centre, real, to_device(share, x.device))
+        lengths = real.sum(1, keepdim=True)
+        offsets = (to_device(share, x.device)[:, None] * lengths).round().long()[:, 0]
+        deviation = _moved(x - centre, offsets, lengths)
         changed = centre + to_device(factor, x.device) * deviation + to_device(noise, x.device) * spread
         return replace(batch, inputs=changed.to(x.dtype) * real[..., None])
-
-
-def _moved(x: Tensor, real: Tensor, share: Tensor) -> Tensor:
-    """Return sequences that start later by a share of their length; what enters is 0."""
-    lengths = real.sum(1, keepdim=True)
-    source = torch.arange(x.shape[1], device=x.device) - (share[:, None] * lengths).round().long()
-    inside = (source >= 0) & (source < lengths)
-    rows = torch.arange(len(x), device=x.device)[:, None]
-    return x[rows, source.clamp(0, x.shape[1] - 1)] * inside[..., None]
 
 
 @spec
@@ -143,7 +132,8 @@ class ReverseComplement(Augmentation):
         place = torch.arange(turned.shape[1])
         source = torch.where(turned, batch.real().sum(1, keepdim=True) - 1 - place, place)
         device = batch.inputs.device
-        source, turned = to_device(source, device), to_device(turned, device)
+        source = to_device(source, device)
+        turned = to_device(turned, device)
         inputs = batch.inputs.gather(1, source)
         table = to_device(torch.tensor(self.complement), device)
         inputs = torch.where(turned, table[inputs], inputs)

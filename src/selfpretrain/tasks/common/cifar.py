@@ -63,8 +63,8 @@ def read_blocks(task: Task) -> Iterator[ImageBlock]:
         yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
 
 
-def read_parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageBlock]:
-    """Yield images from ``train*.parquet`` and ``test*.parquet`` in or below a folder, ``size`` at a time.
+def read_parquet(folder: Path, column: str) -> Iterator[ImageBlock]:
+    """Yield images from ``train*.parquet`` and ``test*.parquet`` in or below a folder.
 
     Args:
         column: column of the encoded images: bytes, or records with a field ``bytes``.
@@ -81,7 +81,7 @@ def read_parquet(folder: Path, column: str, size: int = 1000) -> Iterator[ImageB
             raise DataError(f"no {part}*.parquet in {folder}; place the files of the data set there")
         for file in files:
             try:
-                for rows in pq.ParquetFile(file).iter_batches(size, columns=[column, "label"]):
+                for rows in pq.ParquetFile(file).iter_batches(1000, columns=[column, "label"]):
                     cells = rows[column].to_pylist()
                     encoded = [cell["bytes"] if isinstance(cell, dict) else cell for cell in cells]
                     yield ImageBlock(images.decode(encoded), rows["label"].to_numpy(), part == "test")

@@ -72,24 +72,19 @@ def read_genbank(text: str, place: str) -> Iterator[Locus]:
         raise DataError(f"{place} does not end with a record of GenBank (//); get it again")
     for number, record in enumerate(records, start=1):
         try:
-            yield _read_record(record)
+            head, origin, sequence = record.partition("\nORIGIN")
+            words = head.strip().partition("\n")[0].split()
+            if len(words) < 3 or words[0] != "LOCUS" or not words[2].isdecimal():
+                raise ValueError("it does not begin with LOCUS, a name and a length")
+            bases = _encode(re.sub(r"[\s\d]+", "", sequence.partition("\n")[2]))
+            if not origin or len(bases) != int(words[2]):
+                raise ValueError(f"{words[1]} has {len(bases):,} bases, not the {words[2]} that it says")
+            locations = _coding_locations(head)
+            if len(locations) != 1:
+                raise ValueError(f"{words[1]} has {len(locations)} coding sequences (CDS), not one")
+            yield Locus(words[1], bases, *read_location(locations[0], len(bases)))
         except ValueError as error:
             raise DataError(f"record {number} of {place}: {error}; get the file again") from error
-
-
-def _read_record(record: str) -> Locus:
-    head, origin, sequence = record.partition("\nORIGIN")
-    words = head.strip().partition("\n")[0].split()
-    if len(words) < 3 or words[0] != "LOCUS" or not words[2].isdecimal():
-        raise ValueError("it does not begin with LOCUS, a name and a length")
-    bases = _encode(re.sub(r"[\s\d]+", "", sequence.partition("\n")[2]))
-    if not origin or len(bases) != int(words[2]):
-        raise ValueError(f"{words[1]} has {len(bases):,} bases, not the {words[2]} that it says")
-    locations = _coding_locations(head)
-    if len(locations) != 1:
-        raise ValueError(f"{words[1]} has {len(locations)} coding sequences (CDS), not one")
-    exons, reverse = read_location(locations[0], len(bases))
-    return Locus(words[1], bases, exons, reverse)
 
 
 def _coding_locations(head: str) -> list[str]:
@@ -97,7 +92,8 @@ def _coding_locations(head: str) -> list[str]:
     locations: list[str] = []
     inside = False  # whether the line before belongs to such a location
     for line in head.split("\n"):
-        key, value = line[:INDENT].strip(), line[INDENT:].strip()
+        key = line[:INDENT].strip()
+        value = line[INDENT:].strip()
         if key:
             inside = key == "CDS"
             locations += [value] * inside

@@ -1,6 +1,7 @@
 """Write images as sequences of pixels, row by row; shared by the image tasks."""
 
 import io
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -74,11 +75,25 @@ def decode(files: list[bytes]) -> np.ndarray:
     return np.stack([np.asarray(image.convert("RGB")) for image in images])
 
 
-def make_synthetic(channels: int, classes: int = 10, side: int = 8) -> Iterator[ImageBlock]:
-    """Yield synthetic images, one pattern per class plus noise: per class, 12 for training and 4 for test."""
+def cells_to_patches(cells: np.ndarray, patch: int, kinds: int) -> np.ndarray:
+    """Return (n, positions) tokens from (n, size^2) cells: in base ``kinds``, those of a patch."""
+    side = math.isqrt(cells.shape[1]) // patch
+    parts = cells.reshape(-1, side, patch, side, patch).swapaxes(2, 3).reshape(-1, side**2, patch**2)
+    return (parts * kinds ** np.arange(patch**2)).sum(-1, dtype=np.uint8)
+
+
+def patches_to_cells(tokens: np.ndarray, patch: int, kinds: int) -> np.ndarray:
+    """Return (n, size^2) cells from (n, positions) tokens; the inverse of ``cells_to_patches``."""
+    side = math.isqrt(tokens.shape[1])
+    parts = tokens[:, :, None] // kinds ** np.arange(patch**2) % kinds
+    return parts.reshape(-1, side, side, patch, patch).swapaxes(2, 3).reshape(len(tokens), -1)
+
+
+def make_synthetic(channels: int) -> Iterator[ImageBlock]:
+    """Yield synthetic images of ten classes, a pattern for each plus noise: 12 for training, 4 for test."""
     random = np.random.RandomState(0)
-    patterns = random.randint(0, 128, (classes, side, side, channels))
+    patterns = random.randint(0, 128, (10, 8, 8, channels))
     for test, count in ((False, 12), (True, 4)):
-        labels = np.repeat(np.arange(classes), count)
-        noise = random.randint(0, 128, (len(labels), side, side, channels))
+        labels = np.repeat(np.arange(10), count)
+        noise = random.randint(0, 128, (len(labels), 8, 8, channels))
         yield ImageBlock((patterns[labels] + noise).astype(np.uint8), labels, test)

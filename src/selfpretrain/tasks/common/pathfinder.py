@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -210,26 +210,24 @@ def _list_images(folder: Path) -> tuple[list[str], np.ndarray]:
     tables = sorted((folder / "metadata").glob("*.npy"), key=lambda file: int(file.stem))
     if not tables:
         raise DataError(f"{folder / 'metadata'} holds no tables; unpack the release again")
-    names, labels = [], []
-    for line in (line for table in tables for line in _read_metadata(table)):
-        batch, name, _, label = line[:4]
-        file = folder / batch / name
-        known_empty = file.as_posix().endswith(EMPTY_FILE) and file.is_file() and not file.stat().st_size
-        if not known_empty:
-            names.append(f"{batch}/{name}")
-            labels.append(int(label))
+    names = []
+    labels = []
+    for table in tables:  # a text file, or a saved NumPy array of strings
+        try:
+            if table.read_bytes()[:6] == b"\x93NUMPY":
+                lines = np.load(table, allow_pickle=False).tolist()
+            else:
+                text = table.read_text(encoding="utf-8")
+                lines = [line.split() for line in text.splitlines() if line.strip()]
+        except (OSError, ValueError) as error:
+            raise DataError(f"{table} cannot be read ({error}); unpack the release again") from error
+        for line in lines:
+            if len(line) < 4 or line[3] not in ("0", "1"):
+                says = "does not say folder, file, number and label of each image"
+                raise DataError(f"{table} {says}; unpack it again")
+            file = folder / line[0] / line[1]
+            known_empty = file.as_posix().endswith(EMPTY_FILE) and file.is_file() and not file.stat().st_size
+            if not known_empty:
+                names.append(f"{line[0]}/{line[1]}")
+                labels.append(int(line[3]))
     return names, np.array(labels)
-
-
-def _read_metadata(table: Path) -> list[Any]:
-    """Return one list of words per image; a table is a text file or a saved NumPy array of strings."""
-    try:
-        if table.read_bytes()[:6] == b"\x93NUMPY":
-            lines = np.load(table, allow_pickle=False).tolist()
-        else:
-            lines = [line.split() for line in table.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, ValueError) as error:
-        raise DataError(f"{table} cannot be read ({error}); unpack the release again") from error
-    if any(len(line) < 4 or line[3] not in ("0", "1") for line in lines):
-        raise DataError(f"{table} does not say folder, file, number and label of each image; unpack it again")
-    return lines

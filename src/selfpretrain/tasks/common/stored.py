@@ -8,9 +8,10 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from ...errors import DamagedData, DataError
 from ...registry import file_name_of, name_of
 from ...system.events import report_progress
 from ..base import DatasetStub, Task, with_stub
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LRA_RELEASE = Download("https://storage.googleapis.com/long-range-arena/lra_release.gz", into="lra_release")
 """Long Range Arena's release: about 8 GB, 19 GB unpacked; its makers publish no checksum."""
@@ -160,6 +164,36 @@ def require_files(task: Task, *places: str) -> Path:
         advice += [f"place it in {folder}"]
         raise DataError(f"task {name} needs {places[0]}: {', or '.join(advice)}")
     return path
+
+
+def read_columns(file: Path, *names: str) -> "pa.Table":
+    """Return a Parquet table that must have these columns.
+
+    Raises:
+        DataError: if a column is missing, or the file cannot be read.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(file)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file} cannot be read ({error}); place it again") from error
+    if missing := [name for name in names if name not in table.column_names]:
+        raise DataError(f"{file} has no column {' and no column '.join(missing)}")
+    return table
+
+
+def read_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, and report how much of it has been read."""
+    size = file.stat().st_size
+    n_bytes = 0
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream):
+            n_bytes += len(line)
+            if number % 1000 == 0:
+                report_progress(f"bytes of {file.name} read", n_bytes, size)
+            yield line
 
 
 def lra_paths(name: str) -> tuple[str, ...]:

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
 from ...data.download import Download
 from ...errors import DataError
 from ...system.events import report_progress
 from . import tokenizer
-from .stored import Prepared, require_files
+from .stored import Prepared, read_columns, require_files
 
 Part = Literal["train", "test"]
 
@@ -60,24 +58,14 @@ def read_reviews(task: Prepared, part: Part) -> Reviews:
     table = read_columns(part_path, "text", "label")
     texts = table["text"].to_pylist()
     labels = table["label"].to_numpy().astype(np.int64)
-    by_movie = "movie" in table.column_names
-    groups = table["movie"].to_numpy().astype(np.int64) if by_movie else _hash_texts(texts)
-    return Reviews(texts, labels, groups, by_movie)
-
-
-def read_columns(file: Path, *names: str) -> pa.Table:
-    """Return a Parquet table that must have these columns.
-
-    Raises:
-        DataError: if a column is missing, or the file cannot be read.
-    """
-    try:
-        table = parquet.read_table(file)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file} cannot be read ({error}); place it again") from error
-    if missing := [name for name in names if name not in table.column_names]:
-        raise DataError(f"{file} has no column {' and no column '.join(missing)}")
-    return table
+    if "movie" in table.column_names:
+        return Reviews(texts, labels, table["movie"].to_numpy().astype(np.int64), by_movie=True)
+    # Hashes that are equal for texts of the same letters, ignoring case and punctuation.
+    letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
+    # 63 bits, so that they fit into int64.
+    groups = (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
+    return Reviews(texts, labels, groups, by_movie=False)
 
 
 def _read_release(folder: Path) -> Reviews:
@@ -100,14 +88,6 @@ def _read_release(folder: Path) -> Reviews:
         labels += [label] * len(files)
         movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
     return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)
-
-
-def _hash_texts(texts: list[str]) -> np.ndarray:
-    """Return (n,) hashes that are equal for texts of the same letters, ignoring case and punctuation."""
-    letters = (re.sub(r"[\W_]+", "", text.lower()).encode() for text in texts)
-    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in letters)
-    # 63 bits, so that the hashes fit into int64.
-    return (np.frombuffer(digests, dtype="<u8") >> np.uint64(1)).astype(np.int64)
 
 
 def _make_synthetic(part: Part) -> Reviews:

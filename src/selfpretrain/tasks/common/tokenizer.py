@@ -82,10 +82,10 @@ def hold_out_groups(classes: np.ndarray, groups: np.ndarray, share: float, seed:
     return is_held_out[group]
 
 
-def make_sentence(random: np.random.RandomState, words: Sequence[str], number: int = 12) -> str:
-    """Return a synthetic text: every third word is from ``words``, the others are filler words."""
+def make_sentence(random: np.random.RandomState, words: Sequence[str]) -> str:
+    """Return a synthetic text of twelve words: every third is from ``words``, the others are filler."""
     sentence = [
-        words[random.randint(len(words))] if i % 3 == 0 else random.choice(FILLING) for i in range(number)
+        words[random.randint(len(words))] if i % 3 == 0 else random.choice(FILLING) for i in range(12)
     ]
     return f"{' '.join(sentence).capitalize()}."
 

@@ -101,6 +101,8 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
     steps[:, AHEAD : AHEAD + 2] = _steps(rules.dash + 2 * margin, [*first, *later])
     far = rules.padding + margin  # pixels from the border
     inside = np.tile([far, rules.size - 1 - far] * 2, (len(turns), 1))
+    larger = np.array([-1, 1, -1, 1])
+    windows = [np.concatenate([[(0, 0)], some[some[:, 3] > 0, :2]]) for some in turns]
     return Tables(
         size=rules.size,
         margin=margin,
@@ -112,7 +114,9 @@ def tables(rules: Rules, margin: int, length: int, quirks: bool) -> Tables:
         contrast=rules.contrast,
         steps=steps,
         turns=turns,
-        boxes=np.stack([_bounding_boxes(near), _bounding_boxes(core), _window_boxes(turns), inside, *rooms]),
+        boxes=np.stack(
+            [_boxes(_drawn(near)) + larger, _boxes(_drawn(core)) + larger, _boxes(windows), inside, *rooms]
+        ),
         masks=wide,
         reach=near,
         seats=_pixels(seats[:ANGLES])[:, :, :2],
@@ -166,13 +170,12 @@ def _start_boxes(pixels: np.ndarray, size: int, border: int, quirks: bool) -> np
     pixel in each of the four quadrants succeed.
     """
     last = size - 1 - border
-    centre = pixels.shape[1] // 2
-    out = np.empty((len(pixels), 4), dtype=np.int64)
-    for i, some in enumerate(pixels):
-        down, right = (index - centre for index in np.nonzero(some))
+    drawn = _drawn(pixels)
+    out = np.array([border, last, border, last]) - _boxes(drawn)
+    for i, (down, right) in enumerate(some.T for some in drawn):
         sides = [np.any((a * down >= 0) & (b * right >= 0)) for a in (-1, 1) for b in (-1, 1)]
-        box = border - down.min(), last - down.max(), border - right.min(), last - right.max()
-        out[i] = box if all(sides) or not quirks else (0, -1, 0, -1)
+        if quirks and not all(sides):
+            out[i] = (0, -1, 0, -1)
     return out
 
 
@@ -189,23 +192,14 @@ def _turns(angles: list[float], ring: np.ndarray, continuity: float) -> np.ndarr
     return np.concatenate([pixels[order], np.take_along_axis(weight, order, axis=1)[:, :, None]], axis=2)
 
 
-def _bounding_boxes(images: np.ndarray) -> np.ndarray:
-    """Return the (n, 4) bounding boxes of nonzero pixels, relative to the centre and one pixel larger."""
-    centre = images.shape[1] // 2
-    out = np.empty((len(images), 4), dtype=np.int64)
-    for i, image in enumerate(images):
-        down, right = (index - centre for index in np.nonzero(image))
-        out[i] = down.min() - 1, down.max() + 1, right.min() - 1, right.max() + 1
-    return out
+def _drawn(images: np.ndarray) -> list[np.ndarray]:
+    """Return the (k, 2) rows and columns of the nonzero pixels of every image, from its centre."""
+    return [np.argwhere(image) - images.shape[1] // 2 for image in images]
 
 
-def _window_boxes(turns: np.ndarray) -> np.ndarray:
-    """Return the (A, 4) bounding boxes, relative to the pivot, of the pivot and the next possible starts."""
-    out = np.empty((len(turns), 4), dtype=np.int64)
-    for i, pixels in enumerate(turns):
-        some = np.concatenate([[(0, 0)], pixels[pixels[:, 3] > 0, :2]])
-        out[i] = some[:, 0].min(), some[:, 0].max(), some[:, 1].min(), some[:, 1].max()
-    return out
+def _boxes(pixels: list[np.ndarray]) -> np.ndarray:
+    """Return the (n, 4) first and last row and column of pixels (k, 2)."""
+    return np.stack([np.stack([some.min(0), some.max(0)], axis=1).ravel() for some in pixels])
 
 
 def _pixels(images: np.ndarray, blank: int = 0) -> np.ndarray:

@@ -19,6 +19,7 @@ import numpy as np
 from ...data.dataset import SequenceDataset
 from ...data.near_duplicates import STEP, find_similar, fingerprints
 from ...data.paths import imported_datasets
+from ...data.sequences import grouped
 from ...data.spec import SPLITS, Classes, Reals, SequenceSpec, Split, Tokens
 from ...data.splits import MIN_GROUPS
 from ...data.store import verify
@@ -89,7 +90,7 @@ class CheckedTask:
         return Finding(what, level, f"{number} of {total:,} in val and test {text}")
 
 
-def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[Finding]:
+def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
     """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
         data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
@@ -103,7 +104,7 @@ def check_data(task: Task, compare: bool = True, limit: int = 5000) -> Iterator[
             if finding.level == "wrong" and finding.what in NEEDED:
                 return
     if compare:
-        yield from _simple_methods(task, limit)
+        yield from _simple_methods(task)
 
 
 def _files(task: Task) -> Finding:
@@ -277,11 +278,11 @@ CHECKS: tuple[Callable[[CheckedTask], Iterator[Finding]], ...] = (
 NEEDED = ("examples", "lengths")  # findings without which no other check makes sense
 
 
-def _simple_methods(task: Task, limit: int) -> Iterator[Finding]:
+def _simple_methods(task: Task) -> Iterator[Finding]:
     report_progress(f"{name_of(task)}: simple methods", 0)
     metric = task.form.target.metric.replace("r2", "R2")
     try:
-        scores = baseline_scores(task, limit)
+        scores = baseline_scores(task)
     except DataError as error:
         yield Finding("simple methods", "wrong", str(error))
         return
@@ -323,7 +324,8 @@ def profile(what: str, examples: SequenceDataset) -> Profile:
     moments: list[np.ndarray] = []
     summaries: list[np.ndarray] = []
     done = 0
-    for sequences in _chunks(examples):
+    views = ((row, view) for view in range(examples.views) for row in range(len(examples)))
+    for sequences in grouped((examples.sequence(*each) for each in views), np.size, CHUNK):
         lengths = np.array([len(s) for s in sequences])
         flat = np.concatenate(sequences)
         values = flat.astype(np.float64).reshape(len(flat), -1)
@@ -344,21 +346,6 @@ def profile(what: str, examples: SequenceDataset) -> Profile:
         hashes = hashes * STEP + view
     summary = np.stack(summaries) if summaries else np.zeros((0, STRETCHES))
     return Profile(examples=hashes, moments=np.sum(moments, axis=0), summary=summary, **joined)
-
-
-def _chunks(examples: SequenceDataset) -> Iterator[list[np.ndarray]]:
-    some: list[np.ndarray] = []
-    size = 0
-    for view in range(examples.views):
-        for row in range(len(examples)):
-            some.append(examples.sequence(row, view))
-            size += some[-1].size
-            if size >= CHUNK:
-                yield some
-                some = []
-                size = 0
-    if some:
-        yield some
 
 
 def _summary(values: np.ndarray) -> np.ndarray:

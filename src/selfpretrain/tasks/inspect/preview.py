@@ -130,31 +130,21 @@ def render_text(view: Preview) -> "RenderableType":
 
 def _lines(view: Preview, sequence: np.ndarray) -> list[str]:
     """Return the lines of one sequence."""
-    if view.kind == "image":
-        return _image_lines(view, sequence)
-    if view.kind == "wave":
-        return [_sparkline(channel.astype(np.float64)) for channel in sequence.T[:MAX_CHANNELS]]
+    if view.kind == "image":  # two characters per pixel, since characters are twice as high as wide
+        grey = view.image(sequence)
+        grey = grey.mean(-1) if grey.ndim == 3 else grey
+        step = -(-len(grey) // MAX_SIDE)
+        side = len(grey) // step * step
+        small = grey[:side, :side].reshape(side // step, step, side // step, step).mean((1, 3))
+        return ["".join(2 * GREYS[k] for k in row) for row in _levels(small, len(GREYS))]
+    if view.kind == "wave":  # a bar is the maximum of a segment: the mean of a sound is about zero
+        edges = np.unique(np.linspace(0, len(sequence), WIDTH + 1).astype(int))
+        peaks = np.maximum.reduceat(sequence[:, :MAX_CHANNELS].astype(np.float64), edges[:-1])
+        span = np.ptp(peaks, axis=0)
+        return [_bars(channel) for channel in ((peaks - peaks.min(0)) / np.where(span > 0, span, 1.0)).T]
     text = view.text(sequence[: WIDTH * MAX_LINES])
     lines = textwrap.wrap(text, WIDTH, max_lines=MAX_LINES, placeholder=" …", drop_whitespace=False)
     return lines or [""]
-
-
-def _image_lines(view: Preview, values: np.ndarray) -> list[str]:
-    """Draw an image with two characters per pixel, since characters are twice as high as wide."""
-    grey = view.image(values)
-    grey = grey.mean(-1) if grey.ndim == 3 else grey
-    step = -(-len(grey) // MAX_SIDE)
-    side = len(grey) // step * step
-    small = grey[:side, :side].reshape(side // step, step, side // step, step).mean((1, 3))
-    return ["".join(2 * GREYS[k] for k in row) for row in _levels(small, len(GREYS))]
-
-
-def _sparkline(values: np.ndarray) -> str:
-    """Return a wave as bars, each the maximum of a segment: the mean of a sound is about zero."""
-    edges = np.unique(np.linspace(0, len(values), WIDTH + 1).astype(int))
-    peaks = np.maximum.reduceat(values, edges[:-1])
-    span = peaks.max() - peaks.min()
-    return _bars((peaks - peaks.min()) / (span if span > 0 else 1.0))
 
 
 def _bars(shares: np.ndarray) -> str:

@@ -69,28 +69,29 @@ class SymbolFeatures(Features):
         return in_parts(self._whole, parted(examples, CHUNK) if self.of_positions else [examples])
 
     def _whole(self, examples: SequenceDataset) -> Matrix:
-        x = sparse.vstack([self._matrix(*part) for part in _chunks(examples)]).tocsr()
+        parts = []
+        for flat, lengths in _chunks(examples):
+            codes, owner = self.encode(flat, lengths)
+            place = np.searchsorted(self.codes, codes).clip(max=len(self.codes) - 1)
+            known = self.codes[place] == codes
+            shape = (self.rows(lengths), len(self.codes))
+            ones = np.ones(int(known.sum()))
+            x = sparse.csr_matrix((ones, (owner[known], place[known])), shape=shape)
+            x.sum_duplicates()
+            if self.weighted:
+                x.data = 1 + np.log(x.data)
+                x = (x @ sparse.diags(self.idf)).tocsr()
+                norm = np.sqrt(np.asarray(x.multiply(x).sum(1))[:, 0])
+                x = (sparse.diags(1 / norm.clip(min=1e-12)) @ x).tocsr()
+            else:
+                x.data[:] = 1.0
+            parts.append(x)
+        x = sparse.vstack(parts).tocsr()
         return x if examples.views == 1 else self.join_views(x[: len(examples)], x[len(examples) :])
 
     def join_views(self, first: Matrix, second: Matrix) -> Matrix:
         """Return the features of pairs of sequences, of which both have a row."""
         return sparse.hstack([first, second]).tocsr()
-
-    def _matrix(self, flat: np.ndarray, lengths: np.ndarray) -> Matrix:
-        codes, owner = self.encode(flat, lengths)
-        place = np.searchsorted(self.codes, codes).clip(max=len(self.codes) - 1)
-        known = self.codes[place] == codes
-        shape = (self.rows(lengths), len(self.codes))
-        ones = np.ones(int(known.sum()))
-        x = sparse.csr_matrix((ones, (owner[known], place[known])), shape=shape)
-        x.sum_duplicates()
-        if not self.weighted:
-            x.data[:] = 1.0
-            return x
-        x.data = 1 + np.log(x.data)
-        x = (x @ sparse.diags(self.idf)).tocsr()
-        norm = np.sqrt(np.asarray(x.multiply(x).sum(1))[:, 0])
-        return (sparse.diags(1 / norm.clip(min=1e-12)) @ x).tocsr()
 
 
 class NGrams(SymbolFeatures):
