@@ -190,6 +190,14 @@ def test_every_cell_of_a_study_leads_to_a_stage(here, cli, traced):
     assert all(cell["stage"] in out for cell in cells)
 
 
+def test_names_of_stages_are_whole_in_a_narrow_terminal(here, cli, traced, monkeypatch):
+    runs = here[0]
+    monkeypatch.setenv("COLUMNS", "50")
+    listed = cli(study_of(runs).name)[1]
+    cells = traced(study_of(runs))
+    assert cells and all(cell["stage"] in listed for cell in cells)
+
+
 def test_words_say_what_the_recipe_says(here, cli):
     out = " ".join(cli(here[2])[1].split())  # lines break where the terminal ends
     for said in (
