@@ -11,7 +11,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -24,9 +23,9 @@ from ..registry import find
 
 if TYPE_CHECKING:
     from ..api import PlannedRequest
+    from ..runner.forecast import Forecast
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
-    from .printing import Outcome
 
 
 def set_data_root(folder: Path | None) -> Path | None:
@@ -184,20 +183,17 @@ class RunFlags:
             trackers=tuple(self.track or ()),
         )
 
-    def carry_out(self, planned: "PlannedRequest", workspace: "Workspace", gpu: str = "") -> "Outcome":
-        """Forecast, submit or run a planned request, as these options say."""
+    def forecast_or_submit(
+        self, planned: "PlannedRequest", workspace: "Workspace", gpu: str = ""
+    ) -> "Forecast | str | None":
+        """Forecast a planned request, or submit its stages, if these options ask for it; None: run it."""
         from .. import api
-        from ..system.events import listen
-        from .printing import say_interim
 
         if self.detach:  # also with --dry-run, which says what a run would do
             api.check_detached(planned.request)
         if self.dry_run:
             return api.forecast_request(planned, workspace, gpu, self.measure)
-        if self.detach:
-            return api.submit_request(planned.request, workspace)
-        with nullcontext() if self.quiet else listen(say_interim):
-            return api.run_request(planned.request, workspace, planned)
+        return api.submit_request(planned.request, workspace) if self.detach else None
 
 
 @dataclass(frozen=True)
