@@ -295,7 +295,7 @@ class Search:
         if task is not self.task:
             batch = min(last.batch, int(task.load("train").labelled.sum()))
             last = replace(last, source=task, batch=batch, select="last", evals=1, early_stopping_patience=0)
-        return replace(recipe, stages=(*recipe.stages[:-1], last))
+        return recipe.with_last(last)
 
     def _answers(self, recipe: Recipe) -> Answers:
         val = recipe.task_of(recipe.last).load("val")

@@ -129,7 +129,7 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
     stage = replace(recipe.last, precision=card.precision)
     gigabytes: float | None
     try:
-        fits, gigabytes, trace = _traced(replace(recipe, stages=(*recipe.stages[:-1], stage)), card)
+        fits, gigabytes, trace = _traced(recipe.with_last(stage), card)
     except Untraceable:
         fits, gigabytes = "not forecast", None
         trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False, {})
@@ -156,7 +156,7 @@ def _traced(recipe: Recipe, card: Gpu) -> tuple[str, float, StepTrace]:
         run, fits = stage, "no"
         gigabytes = reserved(known_trace(recipe, longest, padded).peak_bytes)
     usual = round(float(data.longest.double().mean()))
-    return fits, gigabytes, known_trace(replace(recipe, stages=(*recipe.stages[:-1], run)), usual, padded)
+    return fits, gigabytes, known_trace(recipe.with_last(run), usual, padded)
 
 
 def _number(value: float | None, digits: str = "") -> str:

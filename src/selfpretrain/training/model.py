@@ -105,8 +105,12 @@ class Embed(nn.Module):
         super().__init__()
         self.signal = form.signal
         self.symbol: nn.Embedding | None = None
-        if n_embeddings := _n_embeddings(spec, form):
-            self.symbol = nn.Embedding(n_embeddings, spec.width)
+        if isinstance(form.signal, Tokens):
+            symbols = form.signal.vocab
+        else:  # some mixers look levels up, as symbols; others have values projected linearly
+            symbols = (form.signal.levels or 0) if spec.mixer.looks_up and form.signal.channels == 1 else 0
+        if symbols:
+            self.symbol = nn.Embedding(symbols, spec.width)
             nn.init.normal_(self.symbol.weight, std=SYMBOL_STD)
         elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
@@ -389,15 +393,6 @@ def check_memory(block: int, depth: int) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {memory >> 20:,} MB")
-
-
-def _n_embeddings(spec: Model, form: SequenceSpec) -> int:
-    """Return the size of the token embedding; 0 if values are projected linearly instead."""
-    if isinstance(form.signal, Tokens):
-        return form.signal.vocab
-    if spec.mixer.looks_up and form.signal.channels == 1:
-        return form.signal.levels or 0
-    return 0
 
 
 def make_norm(spec: Model) -> nn.Module:

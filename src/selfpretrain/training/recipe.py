@@ -142,6 +142,10 @@ class Recipe:
             return part
         return replace(part, model=replace(self.model, pooling=Model.pooling))
 
+    def with_last(self, stage: Stage) -> "Recipe":
+        """Return the recipe with another last stage."""
+        return replace(self, stages=(*self.stages[:-1], stage))
+
     def prefixes(self) -> list["Recipe"]:
         """Return one recipe per stage, each ending with that stage."""
         return [self.upto(i) for i in range(len(self.stages))]
@@ -218,8 +222,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
 
 def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
     """Return the recipe whose last objective knows what it counts in the training data."""
-    last = replace(recipe.last, objective=recipe.last.objective.measured(train))
-    return replace(recipe, stages=(*recipe.stages[:-1], last))
+    return recipe.with_last(replace(recipe.last, objective=recipe.last.objective.measured(train)))
 
 
 def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:

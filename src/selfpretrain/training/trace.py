@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import to_dict
 from ..data.dataset import SequenceDataset, generator
@@ -29,7 +28,7 @@ from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
 from ..tasks.base import DatasetStub
 from .cuda_kernels import as_on_cuda, prepare_pairs
-from .flops import flop_formulas
+from .flops import DispatchMode, flop_formulas
 from .model import Network
 from .recipe import Recipe, build_on_meta
 from .shortcuts import shortcut
@@ -117,12 +116,8 @@ def known_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace:
     Raises:
         Untraceable: see ``trace_step``.
     """
-    return shipped_trace(recipe, length, padded) or trace_step(recipe, length, padded)
-
-
-def shipped_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace | None:
-    """Return the trace of a training step that the package ships; None if it ships none."""
-    return _shipped().get(trace_key(recipe, length, padded, True))
+    shipped = shipped_traces().get(trace_key(recipe, length, padded, True))
+    return shipped or trace_step(recipe, length, padded)
 
 
 def longest_batch(recipe: Recipe, data: SequenceDataset) -> tuple[int, bool]:
@@ -152,8 +147,8 @@ def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
 
 
 @cache
-def _shipped() -> dict[str, StepTrace]:
-    """Return the traces of the papers' stages by their keys."""
+def shipped_traces() -> dict[str, StepTrace]:
+    """Return the traces of training steps of the papers' stages that the package ships, by ``trace_key``."""
     return {
         row["key"]: StepTrace(
             float(row["flops"]),
@@ -180,9 +175,11 @@ def shipped_rows() -> list[dict[str, str]]:
 
 
 def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
-    parts = recipe.last.grad_accumulation
+    stage = recipe.last
+    parts = stage.grad_accumulation
     if parts > 2:  # all micro-batches after the first cost the same, and memory is freed after each
-        one, two = (_trace_now(_first_parts(recipe, n), length, padded, training) for n in (1, 2))
+        first = [replace(stage, batch=stage.batch // parts * n, grad_accumulation=n) for n in (1, 2)]
+        one, two = (_trace_now(recipe.with_last(each), length, padded, training) for each in first)
         all_parts = StepTrace.line(one, two, parts - 1)
         return replace(all_parts, peak_bytes=two.peak_bytes, by_source=two.by_source)
     network = network_on_meta(recipe)
@@ -200,13 +197,6 @@ def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> Ste
         at *= 2
         shorter, short = short, trace(at)
     return StepTrace.line(shorter, short, (length - at // 2) / (at // 2))
-
-
-def _first_parts(recipe: Recipe, count: int) -> Recipe:
-    """Return a recipe whose batch is that of some micro-batches."""
-    stage = recipe.last
-    some = replace(stage, batch=stage.batch // stage.grad_accumulation * count, grad_accumulation=count)
-    return replace(recipe, stages=(*recipe.stages[:-1], some))
 
 
 def network_on_meta(recipe: Recipe) -> Network:
@@ -307,7 +297,7 @@ class _TooMany(Exception):
     """There are more operations than are worth tracing."""
 
 
-class _Tracer(TorchDispatchMode):
+class _Tracer(DispatchMode):
     """Counts what every operation on ``meta`` costs, and follows the storages that live."""
 
     def __init__(self, most: int | None) -> None:
@@ -321,10 +311,6 @@ class _Tracer(TorchDispatchMode):
         self.operations = 0
         self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
         self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

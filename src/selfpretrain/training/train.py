@@ -246,12 +246,18 @@ class _Run:
         return objective.make_targets(batch, self.data.form, random).to(self.device)
 
     def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
-        """Add the loss and the metric sums of a step, and the time since the one before."""
+        """Add the loss and the metric sums of a step, and the time since the one before.
+
+        The average a of weights moves towards the weights w: a_k = d a_(k-1) + (1 - d) w_k after step k. The
+        decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
+        """
         self.running[0] += loss
         self.running[1] += 1
         accumulate_sums(self.sums, sums)
         self.state.step += 1
-        self._update_average()
+        if self.average:
+            decay = min(self.stage.average, (1 + self.state.step) / (10 + self.state.step))
+            move_average(self.average, self.network.state_dict(), 1 - decay)
         now = time.perf_counter()
         self.state.seconds += now - self.clock
         self.clock = now
@@ -308,16 +314,6 @@ class _Run:
                 self.state.scores = {}  # those of the last validation are of other weights
         fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
-
-    def _update_average(self) -> None:
-        """Move the average a towards the weights w: a_k = d a_(k-1) + (1 - d) w_k after step k.
-
-        The decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
-        """
-        step = self.state.step
-        if self.average:
-            share = 1 - min(self.stage.average, (1 + step) / (10 + step))
-            move_average(self.average, self.network.state_dict(), share)
 
     def score(self) -> dict[str, float]:
         """Return the scores on the validation split, of the average of weights if there is one."""
