@@ -10,7 +10,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -100,8 +100,13 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     }
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
-        group = groups.get(each.name)
-        parameters += _options_of(group) if group else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        if each.name not in groups:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(each.annotation, include_extras=True)
+        for field in dataclasses.fields(each.annotation):
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            parameters.append(option.replace(annotation=hints[field.name]))
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
@@ -111,15 +116,6 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return called
-
-
-def _options_of(group: Any) -> Iterator[inspect.Parameter]:
-    """Yield one keyword parameter per field of a dataclass of options."""
-    hints = get_type_hints(group, include_extras=True)
-    for field in dataclasses.fields(group):
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
 
 
 @dataclass(frozen=True)

@@ -286,20 +286,17 @@ class _Run:
             self._write("train", self._training_metrics())
         # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
         due = math.floor(self.progress * self.stage.evals)
-        late = self._time_is_up()
+        hours = self.stage.budget.hours
+        late = False
+        # The clocks of several processes differ: they agree every `CLOCK_STEPS` steps.
+        if hours is not None and (distributed.world_size() == 1 or state.step % CLOCK_STEPS == 0):
+            late = distributed.any_process(state.seconds >= 3600 * hours)
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
             self._write("val", self._validate())
         if (late or self.progress >= 1) and not state.stopped:
             state.stopped = "budget" if self.progress >= 1 else "hours"
         return late or (state.lines, state.evals) != before
-
-    def _time_is_up(self) -> bool:
-        """Return whether the `hours` limit is reached; several processes agree every `CLOCK_STEPS` steps."""
-        hours = self.stage.budget.hours
-        if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
-            return False
-        return distributed.any_process(self.state.seconds >= 3600 * hours)
 
     def _training_metrics(self) -> dict[str, float]:
         # Losses are summed on the device and read here only: reading each one would synchronise every step.
