@@ -128,7 +128,8 @@ def _every(
         requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
         different |= planned.plan.stages.keys()
         hours |= getattr(outcome, "gpu_hours", None) or {}
-    totals, spent = {}, ""
+    totals = {}
+    spent = ""
     if gpu:
         whole = sum(hours.values(), 0.0)
         card = find_gpu(gpu)

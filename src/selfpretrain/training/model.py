@@ -339,19 +339,20 @@ class BatchNorm(nn.Module):
         if alone and x.device.type != "cpu":  # the library's kernel keeps ``x`` alone for the backward pass
             statistics = (self.mean, self.variance, self.weight, self.bias, self.training, self.momentum)
             return F.batch_norm(x.flatten(0, 1), *statistics, eps=1e-5).view_as(x)
-        mean, variance = self._batch_moments(x, padding_mask) if self.training else (self.mean, self.variance)
+        mean = self.mean
+        variance = self.variance
+        if self.training:
+            real = (
+                x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
+            )
+            n = distributed.all_reduce_with_gradient(real.sum())
+            mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
+            variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                # As in torch: the running variance is unbiased, that of the batch is not.
+                self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
-
-    def _batch_moments(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Tensor, Tensor]:
-        real = x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
-        n = distributed.all_reduce_with_gradient(real.sum())
-        mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
-        variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
-        with torch.no_grad():
-            self.mean.lerp_(mean, self.momentum)
-            # As in torch: the running variance is unbiased, that of the batch is not.
-            self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
-        return mean, variance
 
 
 def _recompute_contexts(

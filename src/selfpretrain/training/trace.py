@@ -191,11 +191,13 @@ def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> Ste
         return trace(length, MANY)
     except _TooMany:
         network.zero_grad(set_to_none=True)
-    shorter, short = trace(SHORTEST), trace(2 * SHORTEST)
+    shorter = trace(SHORTEST)
+    short = trace(2 * SHORTEST)
     at = 2 * SHORTEST
     while short.kernels < GROWTH * shorter.kernels and 2 * at < length:
         at *= 2
-        shorter, short = short, trace(at)
+        shorter = short
+        short = trace(at)
     return StepTrace.line(shorter, short, (length - at // 2) / (at // 2))
 
 
@@ -207,7 +209,8 @@ def network_on_meta(recipe: Recipe) -> Network:
         freeze(network, ("*embed.mask_token",))
     for each in network.networks():
         each.joint_kernels = True  # as on a GPU
-    model, length = recipe.model, recipe.task_of(recipe.last).form.length
+    model = recipe.model
+    length = recipe.task_of(recipe.last).form.length
     rotary = model.encoding == "rotary"
     prepare_pairs(
         network,
@@ -351,7 +354,8 @@ class _Tracer(DispatchMode):
         for i, (_, size) in enumerate(self.events):
             total += size
             if total > peak:
-                peak, at = total, i
+                peak = total
+                at = i
         sources: Counter[str] = Counter()
         for source, size in self.events[: at + 1]:
             sources[source] += size

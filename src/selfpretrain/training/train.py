@@ -201,9 +201,13 @@ class _Run:
         checkpoint: Checkpoint,
         log: Log,
     ) -> None:
-        self.stage, self.network, self.data = stage, network, data
-        self.seed, self.number = seed, number
-        self.checkpoint, self.log = checkpoint, log
+        self.stage = stage
+        self.network = network
+        self.data = data
+        self.seed = seed
+        self.number = number
+        self.checkpoint = checkpoint
+        self.log = log
         self.sampler = BatchSampler(data.train.longest, stage.batch, seed)
         self.steps = stage.budget.in_steps(self.sampler.per_epoch)
         if self.steps is None and distributed.world_size() > 1:
@@ -314,7 +318,8 @@ class _Run:
 
     def score(self) -> dict[str, float]:
         """Return the scores on the validation split, of the average of weights if there is one."""
-        stage, data = self.stage, self.data
+        stage = self.stage
+        data = self.data
         trained = _copy_weights(self.network) if self.average else {}
         if self.average:
             self.network.load_state_dict(self.average)
@@ -351,7 +356,8 @@ class _Run:
 
         As ``torch.optim.lr_scheduler.ReduceLROnPlateau`` whose patience is one less than the wait.
         """
-        optim, state = self.stage.optim, self.state
+        optim = self.stage.optim
+        state = self.state
         state.waited += 1
         least = state.plateau_best
         improved = score > max(least * (1 + optim.plateau_threshold), least * (1 - optim.plateau_threshold))

@@ -74,9 +74,22 @@ class Processes(Executor):
         """Return the stages that have ended, and emit the workers' events in this process."""
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         self._forward_events()
-        lost = self._lost
+        ended = self._lost
         self._lost = []
-        return lost + [_to_ended(self._running.pop(future), future.exception()) for future in finished]
+        for future in finished:
+            stage = self._running.pop(future)
+            error = future.exception()
+            if isinstance(error, Interrupted):
+                ended.append(Ended(stage, "stopped", error))
+            elif isinstance(error, SelfPretrainError):
+                ended.append(Ended(stage, "failed", error))
+            elif isinstance(error, BrokenProcessPool):
+                ended.append(_lost_stage(stage))
+            elif error is not None:
+                raise error
+            else:
+                ended.append(Ended(stage, "done"))
+        return ended
 
     def stop(self) -> None:
         """Set the event that every worker checks after each step."""
@@ -120,18 +133,6 @@ def _check_main_guard() -> None:
                 f"{script}, line {line}: stages run at once are processes, which import the script again; "
                 'put the line below `if __name__ == "__main__":`, or give a workspace of one worker'
             )
-
-
-def _to_ended(stage: PlannedStage, error: BaseException | None) -> Ended:
-    if isinstance(error, Interrupted):
-        return Ended(stage, "stopped", error)
-    if isinstance(error, SelfPretrainError):
-        return Ended(stage, "failed", error)
-    if isinstance(error, BrokenProcessPool):
-        return _lost_stage(stage)
-    if error is not None:
-        raise error
-    return Ended(stage, "done")
 
 
 def _lost_stage(stage: PlannedStage) -> Ended:
