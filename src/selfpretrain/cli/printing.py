@@ -121,7 +121,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
         Console(stderr=True).print(Text(note), soft_wrap=True)
 
 
-def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:
+def show_report(folder: Path, analysis: "Analysis") -> None:
     """Print the report of an experiment's folder, and the path of its HTML page."""
     from ..report import page
 

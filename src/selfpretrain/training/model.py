@@ -325,11 +325,11 @@ class BatchNorm(nn.Module):
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, width: int, momentum: float = 0.1) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
-        self.momentum = momentum
+        self.momentum = 0.1
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 

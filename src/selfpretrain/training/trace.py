@@ -87,24 +87,21 @@ class StepTrace:
         )
 
 
-def trace_step(
-    recipe: Recipe, length: int | None = None, padded: bool = False, training: bool = True
-) -> StepTrace:
+def trace_step(recipe: Recipe, length: int | None = None, padded: bool = False) -> StepTrace:
     """Trace one step of a recipe's last stage, with its batch, precision and ways to save memory.
 
     Args:
         length: padded length of the batch; None: the maximum of the task.
         padded: whether some sequences are shorter, so that there is a padding mask.
-        training: trace forward and backward passes and the optimizer; else one batch of an evaluation.
 
     Raises:
         Untraceable: if the network cannot be built or run without numbers, whatever it raises.
     """
     length = length or recipe.task_of(recipe.last).form.length
-    key = trace_key(recipe, length, padded, training)
+    key = trace_key(recipe, length, padded)
     if key not in TRACES:
         try:
-            TRACES[key] = _trace_now(recipe, length, padded, training)
+            TRACES[key] = _trace_now(recipe, length, padded)
         except Exception as error:
             raise Untraceable(first_line(error)) from error
     return TRACES[key]
@@ -116,7 +113,7 @@ def known_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace:
     Raises:
         Untraceable: see ``trace_step``.
     """
-    shipped = shipped_traces().get(trace_key(recipe, length, padded, True))
+    shipped = shipped_traces().get(trace_key(recipe, length, padded))
     return shipped or trace_step(recipe, length, padded)
 
 
@@ -134,14 +131,14 @@ TRACES: dict[str, StepTrace] = {}
 """Traces of this process, by what they depend on."""
 
 
-def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
+def trace_key(recipe: Recipe, length: int, padded: bool) -> str:
     """Return a hash of what the trace of a step depends on."""
     stage = recipe.last
     content = [
         *to_dict([recipe.model, stage.objective]),
         *(repr(recipe.task_of(stage).form), stage.freeze, stage.batch, stage.precision),
         *(stage.grad_accumulation, stage.activation_checkpointing, bool(stage.optim.clip)),
-        *(length, padded, training),
+        *(length, padded, True),  # True: in training
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
@@ -174,18 +171,18 @@ def shipped_rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
+def _trace_now(recipe: Recipe, length: int, padded: bool) -> StepTrace:
     stage = recipe.last
     parts = stage.grad_accumulation
     if parts > 2:  # all micro-batches after the first cost the same, and memory is freed after each
         first = [replace(stage, batch=stage.batch // parts * n, grad_accumulation=n) for n in (1, 2)]
-        one, two = (_trace_now(recipe.with_last(each), length, padded, training) for each in first)
+        one, two = (_trace_now(recipe.with_last(each), length, padded) for each in first)
         all_parts = StepTrace.line(one, two, parts - 1)
         return replace(all_parts, peak_bytes=two.peak_bytes, by_source=two.by_source)
     network = network_on_meta(recipe)
 
     def trace(positions: int, most: int | None = None) -> StepTrace:
-        return _trace(network, recipe, positions, padded, training, most)
+        return _trace(network, recipe, positions, padded, most)
 
     try:
         return trace(length, MANY)
@@ -220,13 +217,11 @@ def network_on_meta(recipe: Recipe) -> Network:
     return network
 
 
-def _trace(
-    network: Network, recipe: Recipe, length: int, padded: bool, training: bool, most: int | None
-) -> StepTrace:
+def _trace(network: Network, recipe: Recipe, length: int, padded: bool, most: int | None) -> StepTrace:
     stage = recipe.last
     form = recipe.task_of(stage).form
     targets = _targets(recipe, length, padded)
-    network.train(training)
+    network.train()
     for each in network.networks():
         each.recompute_activations(stage.activation_checkpointing)
     tracer = _Tracer(most)
@@ -238,15 +233,10 @@ def _trace(
     tracer.independent = recipe.model.norm != "batch"
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
-    with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
-        if training:
-            step(network, _NoOptimizer(), unclipped, form, targets)
-        else:
-            with kernels.autocast(stage.precision == "bf16"):
-                network(*targets.network_inputs())
+    with as_on_cuda() as kernels, torch.enable_grad(), tracer:
+        step(network, _NoOptimizer(), unclipped, form, targets)
     network.zero_grad(set_to_none=True)
-    if training:
-        tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
+    tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
     return tracer.found(kernels.of_cudnn)
 
 
