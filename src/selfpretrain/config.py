@@ -139,11 +139,11 @@ def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
         return tuple(from_dict(x, trusted) for x in plain)
     if not isinstance(plain, dict) or "is" not in plain:
         return plain
-    for key in CODE:
-        if key in plain:
-            demand_trust(str(plain[key]), trusted)
     name = str(plain["is"])
     module, _, attribute = name.partition(":")
+    demand_trust(module, trusted)
+    for key in set(CODE) & plain.keys():
+        demand_trust(str(plain[key]), trusted)
     try:
         kind = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
