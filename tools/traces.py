@@ -32,7 +32,7 @@ def main() -> None:
 
     def noted(recipe: Recipe, length: int, padded: bool) -> StepTrace:
         found = (trace_step if AGAIN else known_trace)(recipe, length, padded)
-        key = trace_key(recipe, length, padded, True)
+        key = trace_key(recipe, length, padded)
         if key not in rows:
             rows[key] = {"key": key} | row(recipe, found)
         return found

@@ -199,7 +199,7 @@ def plan_request(request: Request, planner: Planner = COUNTED) -> PlannedRequest
 
 
 def run_request(
-    request: Request, workspace: Workspace | None = None, planned: PlannedRequest | None = None
+    request: Request, workspace: Workspace, planned: PlannedRequest | None = None
 ) -> ExperimentResults:
     """Train the stages that are not on disk yet, write the report, and return the results.
 
@@ -210,7 +210,7 @@ def run_request(
         Interrupted: when asked to stop; the same call resumes.
         DoesNotFit: if a stage needs more memory than there is; all others are done, and in the report.
     """
-    with run_context(workspace or _usual_workspace()) as here:
+    with run_context(workspace) as here:
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
             planned = plan_request(request)
         folder = reached(restore_bundled(request, planned.plan, here))

@@ -139,16 +139,24 @@ def from_dict(plain: Any, trusted: tuple[str, ...] = ()) -> Any:
         return tuple(from_dict(x, trusted) for x in plain)
     if not isinstance(plain, dict) or "is" not in plain:
         return plain
-    kind = _import_spec(str(plain["is"]), trusted)
+    name = str(plain["is"])
+    module, _, attribute = name.partition(":")
+    demand_trust(module, trusted)
     for key in set(CODE) & plain.keys():
         demand_trust(str(plain[key]), trusted)
+    try:
+        kind = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(f"{name} cannot be found: {error}") from error
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise SpecError(f"{name} is not a spec")
     try:
         fields = {key: value for key, value in plain.items() if key not in NOT_FIELDS}
         return kind(**{key: from_dict(value, trusted) for key, value in fields.items()})
     except pydantic.ValidationError as error:
         raise SpecError(f"{kind.__name__}: {explain(error)}") from error
     except TypeError as error:
-        raise SpecError(f"{plain['is']}: {error}") from error
+        raise SpecError(f"{name}: {error}") from error
 
 
 def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
@@ -160,15 +168,3 @@ def demand_trust(name: str, trusted: tuple[str, ...]) -> None:
     root = name.partition(":")[0].split(".")[0]
     if root not in (__package__, *trusted):
         raise SpecError(f"{name} comes from outside; add --trust {root} if you know and trust that package")
-
-
-def _import_spec(name: str, trusted: tuple[str, ...]) -> type:
-    module, _, attribute = name.partition(":")
-    demand_trust(module, trusted)
-    try:
-        kind = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SpecError(f"{name} cannot be found: {error}") from error
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        raise SpecError(f"{name} is not a spec")
-    return kind

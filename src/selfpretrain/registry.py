@@ -9,7 +9,6 @@ import importlib
 import pkgutil
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from .errors import SpecError, UnknownName, join_names, nearest
@@ -72,9 +71,11 @@ def find(shelf: str, name: str) -> Any:
         UnknownName: if there is no such object; the message suggests the nearest name.
         SpecError: if the object of another package is not one for this shelf.
     """
-    if ":" in name:
-        return _find_with_value(shelf, *name.split(":", 1)) or _find_outside(shelf, name)
     known = names(shelf)
+    short, colon, value = name.partition(":")
+    if colon:
+        main = getattr(find(shelf, short), "main", "") if short in known else ""
+        return functools.partial(find(shelf, short), **{main: value}) if main else _find_outside(shelf, name)
     if not name.strip():
         raise UnknownName(f"no {SHELVES[shelf]} is named; there are {join_names(known)}")
     if name in known:
@@ -146,12 +147,6 @@ def import_extra(module: str, feature: str, extra: str) -> Any:
         raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error
 
 
-def _find_with_value(shelf: str, name: str, value: str) -> Any:
-    """Return the object called ``name`` with its main field set; None if it is not here or has none."""
-    main = getattr(find(shelf, name), "main", "") if name in names(shelf) else ""
-    return functools.partial(find(shelf, name), **{main: value}) if main else None
-
-
 def _find_outside(shelf: str, name: str) -> Any:
     if shelf in ADAPTERS:
         module, function = ADAPTERS[shelf]
@@ -176,18 +171,13 @@ def import_attribute(name: str) -> Any:
     if module.endswith(".py") or "/" in module:
         dotted = ".".join(part for part in module.removesuffix(".py").split("/") if part.strip("."))
         raise UnknownName(f"{name} names a file; name the module, {dotted}:{attribute}")
-    loaded = _import_module(module)
-    if attribute not in vars(loaded):
-        offered = [key for key in vars(loaded) if not key.startswith("_")]
-        raise UnknownName(f"{module} has no {attribute!r}{nearest(attribute, offered)}")
-    return vars(loaded)[attribute]
-
-
-@functools.cache
-def _import_module(module: str) -> ModuleType:
     try:
-        return importlib.import_module(module)
+        loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UnknownName(f"cannot import {module!r}: {error}; is it installed, or on PYTHONPATH?") from error
     except Exception as error:
         raise SpecError(f"{module!r} fails while being imported: {type(error).__name__}: {error}") from error
+    if attribute not in vars(loaded):
+        offered = [key for key in vars(loaded) if not key.startswith("_")]
+        raise UnknownName(f"{module} has no {attribute!r}{nearest(attribute, offered)}")
+    return vars(loaded)[attribute]

@@ -21,7 +21,7 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.stage_results import read_predictions
 from selfpretrain.runner import tuning
 from selfpretrain.runner.executors import processes
-from selfpretrain.runner.executors.base import Ended, Executor, failure_of
+from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
 from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
@@ -245,7 +245,7 @@ class Scripted(Executor):
 
     def ended(self, job, how):
         reason = {"failed": "broken", "lost": "killed", "unfit": f"{job.id} needs 90 GB"}.get(how)
-        return failure_of(job, (how, reason)) if reason else Ended(job, how)
+        return super().ended(job, (how, reason)) if reason else Ended(job, how)
 
     def stop(self):
         self.ends = {job.id: ["stopped"] for job in self.running}

@@ -185,7 +185,8 @@ def _show_measurements(found: "list[Measurement]") -> None:
             failures.append(f"{row['mixer']}, length {where[1]}, width {where[2]}: {row['reason']}")
             continue
         speed, memory = (f"{three_digits(row[name])}x" if row[name] else "" for name in ("speed", "memory"))
-        time, size = three_digits(1e3 * row["seconds"]), three_digits(1e-6 * row["bytes"])
+        time = three_digits(1e3 * row["seconds"])
+        size = three_digits(1e-6 * row["bytes"])
         table.add_row(*where, f"{row['parameters']:,}", time, speed, size, memory)
     layers = "one layer" if found[0].depth == 1 else f"{found[0].depth} layers"
     say(f"{layers}, forward and backward, batch {found[0].batch}; speed and memory relative to {reference}")

@@ -70,9 +70,10 @@ def compare(
     """Compare training from scratch with self-pretraining for each architecture."""
     from .. import api
     from ..report.sequential import parse_seeds
+    from ..system.events import listen
     from ..system.progress import show_progress
     from ..training.cost import COUNTED
-    from .printing import content_of, print_json, show, warn_of_length
+    from .printing import content_of, print_json, say_news, show, warn_of_length
 
     failing = _standings(fail_if)
     if failing and run.detach:
@@ -95,7 +96,8 @@ def compare(
     planned = api.plan_request(request, forecaster)
     if not (run.dry_run or run.detach or run.quiet):
         warn_of_length(api.forecast_request(planned, workspace), minutes is not None)
-    outcome = run.carry_out(planned, workspace)
+    with listen(say_news):
+        outcome = run.forecast_or_submit(planned, workspace) or api.run_request(request, workspace, planned)
     content = content_of(outcome) if run.as_json or failing else {}
     print_json(content) if run.as_json else show(outcome)
     if failing and not run.dry_run:

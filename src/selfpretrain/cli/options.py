@@ -10,8 +10,7 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -24,9 +23,9 @@ from ..registry import find
 
 if TYPE_CHECKING:
     from ..api import PlannedRequest
+    from ..runner.forecast import Forecast
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
-    from .printing import Outcome
 
 
 def set_data_root(folder: Path | None) -> Path | None:
@@ -101,8 +100,13 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     }
     parameters: list[inspect.Parameter] = []
     for each in signature.parameters.values():
-        group = groups.get(each.name)
-        parameters += _options_of(group) if group else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        if each.name not in groups:
+            parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints = get_type_hints(each.annotation, include_extras=True)
+        for field in dataclasses.fields(each.annotation):
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            parameters.append(option.replace(annotation=hints[field.name]))
 
     @functools.wraps(command)
     def called(**given: Any) -> None:
@@ -112,15 +116,6 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
     called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return called
-
-
-def _options_of(group: Any) -> Iterator[inspect.Parameter]:
-    """Yield one keyword parameter per field of a dataclass of options."""
-    hints = get_type_hints(group, include_extras=True)
-    for field in dataclasses.fields(group):
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
 
 
 @dataclass(frozen=True)
@@ -184,20 +179,17 @@ class RunFlags:
             trackers=tuple(self.track or ()),
         )
 
-    def carry_out(self, planned: "PlannedRequest", workspace: "Workspace", gpu: str = "") -> "Outcome":
-        """Forecast, submit or run a planned request, as these options say."""
+    def forecast_or_submit(
+        self, planned: "PlannedRequest", workspace: "Workspace", gpu: str = ""
+    ) -> "Forecast | str | None":
+        """Forecast a planned request, or submit its stages, if these options ask for it; None: run it."""
         from .. import api
-        from ..system.events import listen
-        from .printing import say_interim
 
         if self.detach:  # also with --dry-run, which says what a run would do
             api.check_detached(planned.request)
         if self.dry_run:
             return api.forecast_request(planned, workspace, gpu, self.measure)
-        if self.detach:
-            return api.submit_request(planned.request, workspace)
-        with nullcontext() if self.quiet else listen(say_interim):
-            return api.run_request(planned.request, workspace, planned)
+        return api.submit_request(planned.request, workspace) if self.detach else None
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,15 @@ def say(line: str, style: str = "") -> None:
     Console().print(Text(line, style=style), soft_wrap=True)
 
 
-def say_interim(event: "Event") -> None:
-    """Print which rows are not decided after an interim analysis, and get another seed."""
-    if event.kind == "interim":
+def say_news(event: "Event") -> None:
+    """Print how many stages bundled results save, and which rows an interim analysis leaves undecided."""
+    if event.kind == "restored":
+        line = f"{event.done} stages are taken from {event.name}; --fresh trains them here"
+    elif event.kind == "interim":
         line = f"after {event.done} of at most {event.total} seeds, not decided: {event.name}"
-        Console(stderr=True).print(Text(line), soft_wrap=True)
+    else:
+        return
+    Console(stderr=True).print(Text(line), soft_wrap=True)
 
 
 def show_facts(rows: Iterable[tuple[str | Text, ...]], style: str = "bold") -> None:
@@ -117,7 +121,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
         Console(stderr=True).print(Text(note), soft_wrap=True)
 
 
-def show_report(folder: Path, analysis: "Analysis | None" = None) -> None:
+def show_report(folder: Path, analysis: "Analysis") -> None:
     """Print the report of an experiment's folder, and the path of its HTML page."""
     from ..report import page
 

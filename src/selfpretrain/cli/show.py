@@ -118,7 +118,8 @@ def _show(provenance: "Provenance") -> None:
 
 def _stages(provenance: "Provenance") -> dict[str, Facts]:
     """Return what is known of the stages of the chain, by the title of the chapter."""
-    chain, seen = [], []
+    chain = []
+    seen = []
     for number, link in enumerate(provenance.chain, 1):
         name = f"{number} {link.objective}"
         others = [other for other in link.used_by if other != provenance.stage]

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
-from ..system.events import Event, listen
+from ..system.events import listen
 from . import options as flags
-from .printing import content_of, print_json, show
+from .printing import content_of, print_json, say_news, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,8 +83,9 @@ def study(
         return api.plan_request(request, forecaster if run.dry_run else COUNTED)
 
     def carry_out(planned: api.PlannedRequest) -> "Outcome":
-        with listen(_say_restored):
-            return run.carry_out(planned, workspace, gpu)
+        with listen(say_news):
+            outcome = run.forecast_or_submit(planned, workspace, gpu)
+            return outcome or api.run_request(planned.request, workspace, planned)
 
     if name == "all":
         _every(plan, carry_out, run.as_json, gpu)
@@ -127,7 +128,8 @@ def _every(
         requested += sum(len(cell.stages) for cell in planned.plan.experiment.cells)
         different |= planned.plan.stages.keys()
         hours |= getattr(outcome, "gpu_hours", None) or {}
-    totals, spent = {}, ""
+    totals = {}
+    spent = ""
     if gpu:
         whole = sum(hours.values(), 0.0)
         card = find_gpu(gpu)
@@ -142,10 +144,3 @@ def _every(
         print_json({"asked": requested, "different": len(different), "studies": found} | totals)
     if unfit is not None:
         raise unfit
-
-
-def _say_restored(event: Event) -> None:
-    if event.kind == "restored":
-        Console(stderr=True).print(
-            f"{event.done} stages are taken from {event.name}; --fresh trains them here", soft_wrap=True
-        )

@@ -108,8 +108,14 @@ def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     if not len(found.rows):
         nothing = "there is no sequence in the file"
         raise DataError(complaint(found.wrong, found.given, _name_of(plan)) if found.wrong else nothing)
-    if found.kind == "values":
-        _note_missing(plan)
+    missing = np.isnan(found.flat) if found.kind == "values" else np.zeros((0, 1), dtype=bool)
+    if missing.any():
+        count = int(found.owners(np.asarray(missing.any(1))).sum())
+        warnings.warn(
+            f"{count:,} of {len(found.rows):,} sequences lack values, the first in "
+            f"{plan.place(found, missing)}; these are interpolated, or left out where no value follows",
+            stacklevel=2,
+        )
     return replace(plan, sequences=found.checked(estimator.offsets_.values))
 
 
@@ -178,19 +184,6 @@ def _table(table: Table, layout: Json) -> ImportPlan:
             others[name] += batch[name].to_pylist()
     found = read_rows(table, how, wrong={})
     return ImportPlan(found, ImportOptions(), table.name, how.spot, layout=layout, others=others)
-
-
-def _note_missing(plan: ImportPlan) -> None:
-    """Warn about missing values, naming the first."""
-    found = plan.sequences
-    missing = np.isnan(found.flat)
-    if missing.any():
-        count = int(found.owners(missing.any(1)).sum())
-        warnings.warn(
-            f"{count:,} of {len(found.rows):,} sequences lack values, the first in "
-            f"{plan.place(found, missing)}; these are interpolated, or left out where no value follows",
-            stacklevel=3,
-        )
 
 
 def _name_of(plan: ImportPlan) -> Callable[[int], str]:

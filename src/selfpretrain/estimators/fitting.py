@@ -37,7 +37,7 @@ from .simple import (
     counts_help,
 )
 from .stopping import GRACE, TimeLimit, all_right
-from .training import Trainings
+from .training import StoredTrainings, Trainings
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
@@ -77,7 +77,8 @@ class TaskFitting(EstimatorSettings):
         self, task: Task, folds: Sequence[Task], limit: TimeLimit, simple: Sequence[Candidate]
     ) -> Outcome:
         """Train networks, unless validation can show no gain over simple methods, or it was interrupted."""
-        trainings = self._trainings(limit.is_up)
+        kind = Trainings if self.runs is None else StoredTrainings
+        trainings = kind(self._workspace(limit.is_up), halves=self.batch_size == "auto")
         if limit.interrupted():
             problem = f"the network was not trained: {limit.reason}"
             return untrained(self.recipe(task), trainings, problem)

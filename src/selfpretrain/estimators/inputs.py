@@ -124,12 +124,6 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     return Sequences("values", flat, lengths, rows)
 
 
-def _ranges(numbers: np.ndarray) -> tuple[tuple[int, int], ...]:
-    """Return the ranges (first, last + 1) of sorted distinct numbers."""
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers.astype(np.int64)) > 1) + 1)
-    return tuple((int(run[0]), int(run[-1]) + 1) for run in runs if len(run))
-
-
 @dataclass(frozen=True)
 class Alphabet:
     """Symbols of a network: those of no sequence first, then the symbols of training, all ``shift`` higher.
@@ -180,7 +174,9 @@ class Alphabet:
 
     def fit(self, found: Sequences) -> "Alphabet":
         """Return the alphabet of some shifted sequences, whose greatest symbol ends it."""
-        fitted = replace(self, seen=_ranges(np.unique(found.flat)))
+        symbols = np.unique(found.flat)
+        runs = np.split(symbols, np.flatnonzero(np.diff(symbols.astype(np.int64)) > 1) + 1)
+        fitted = replace(self, seen=tuple((int(run[0]), int(run[-1]) + 1) for run in runs if len(run)))
         if self.unknown is None:
             return fitted
         return replace(fitted, vocab=max(self.vocab, int(found.flat.max(initial=0)) + 1))

@@ -30,6 +30,7 @@ from ..data.spec import SequenceSpec, Values
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
 from ..objectives.base import Objective
+from ..registry import import_extra
 from ..runner.run_dir import WEIGHTS, RunDir
 from ..runner.workspace import Workspace
 from ..system.files import (
@@ -392,7 +393,7 @@ def upload(folder: Path, name: str, private: bool = False) -> str:
         SpecError: if the extra is not installed.
         StoreError: if the hub rejects it or cannot be reached.
     """
-    api = _huggingface_hub().HfApi()
+    api = import_extra("huggingface_hub", "the hub", "hub").HfApi()
     with _short_errors(f"{name} was not published"):
         repository = api.create_repo(name, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=repository.repo_id, folder_path=folder))
@@ -407,17 +408,9 @@ def download(name: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
-    hub = _huggingface_hub()
+    hub = import_extra("huggingface_hub", "the hub", "hub")
     with _short_errors(f"{name} cannot be downloaded"):
         return Path(hub.snapshot_download(name))
-
-
-def _huggingface_hub() -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise SpecError("the hub needs huggingface_hub: pip install 'selfpretrain[hub]'") from error
-    return huggingface_hub
 
 
 @contextmanager

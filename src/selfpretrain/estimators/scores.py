@@ -163,7 +163,12 @@ def bootstrap(
     for rows in resamples(len(arrays[0]), groups, draws):
         for name, value in measures(*(array[rows] for array in arrays)).items():
             values.setdefault(name, []).append(value)
-    return {name: Score(value, *_interval(values[name])) for name, value in measures(*arrays).items()}
+    found = {}
+    for name, value in measures(*arrays).items():
+        known = np.isfinite(values[name]).any()
+        low, high = np.nanpercentile(values[name], LEVEL) if known else (np.nan, np.nan)
+        found[name] = Score(value, float(low), float(high))
+    return found
 
 
 def resamples(n: int, groups: Any, draws: int) -> Iterator[np.ndarray]:
@@ -179,13 +184,6 @@ def resamples(n: int, groups: Any, draws: int) -> Iterator[np.ndarray]:
     for _ in range(draws):
         drawn = random.randint(n_units, size=n_units)
         yield drawn if rows_of is None else np.concatenate([rows_of[group] for group in drawn])
-
-
-def _interval(values: list[float]) -> tuple[float, float]:
-    if not np.isfinite(values).any():
-        return float("nan"), float("nan")
-    low, high = np.nanpercentile(values, LEVEL)
-    return float(low), float(high)
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -28,13 +28,12 @@ from ..system.events import format_duration
 from ..system.progress import write_line
 from ..tasks.base import Task
 from ..training import cost
-from ..training.model import Model
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
 from .in_memory import InMemoryTask
-from .training import StoredTrainings, Trainings, steps_of
+from .training import steps_of
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
@@ -263,7 +262,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             return ["masked"]
         if isinstance(task.form.target, PositionClasses):
             return ["ngram-statistics", "masked"] if counted else ["masked"]
-        return ["causal", "masked"] if _may_be_causal(mixer) else ["masked"]
+        return ["causal", "masked"] if mixer.causal else ["masked"]
 
     def _mixer_name(self, task: Task) -> str | Mixer:
         if self.mixer != "auto":
@@ -328,10 +327,6 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         workspace = Workspace.of(Path(self.runs or "runs"), self.device, "1")
         return replace(workspace, quiet=not self.verbose, stop=stop)
 
-    def _trainings(self, stop: Stop = never) -> Trainings:
-        kind = Trainings if self.runs is None else StoredTrainings
-        return kind(self._workspace(stop), halves=self.batch_size == "auto")
-
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
     """Return a stage with another budget and learning rate, unless they are None."""
@@ -340,15 +335,6 @@ def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage
     if lr is not None:
         stage = replace(stage, optim=replace(stage.optim, lr=lr))
     return stage
-
-
-def _may_be_causal(mixer: Mixer) -> bool:
-    """Return whether a mixer can be pretrained on the next symbol."""
-    try:
-        Model(mixer, causal=True)
-    except SelfPretrainError:
-        return False
-    return True
 
 
 def has_val(task: Task) -> bool:

@@ -77,9 +77,11 @@ class TimeLimit:
         how = f"minutes={minutes} (--minutes {minutes}) would train them"
         if right:
             seconds = min(seconds, self.left)
-            why, how = right, "exhaustive=True (--exhaustive) trains them"
+            why = right
+            how = "exhaustive=True (--exhaustive) trains them"
         elif self.interrupted():
-            why, how = self.reason, "the same fit trains them"
+            why = self.reason
+            how = "the same fit trains them"
         number = f"{settings} setting{'s' * (settings > 1)} of the network"
         return f"not trained: {number}, about {format_duration(seconds)}; {why}; {how}"
 

@@ -1,8 +1,6 @@
 """The training of recipes in a fit, whose finished stages are kept in memory, or in a folder of runs."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -50,8 +48,12 @@ class Trainings:
         missing = self._missing(recipes)
         for problem in check_recipes(missing):
             warnings.warn(problem, stacklevel=2)
+        shown = {} if self.workspace.quiet else {str(number): each for number, each in enumerate(missing)}
+        stages = sum(len(recipe.stages) for recipe in recipes)
         try:
-            with self._display(missing, sum(len(recipe.stages) for recipe in recipes)):
+            costs = {name: cost.plan(recipe).flops for name, recipe in shown.items()}
+            titles = {name: recipe.title for name, recipe in shown.items()}
+            with show_stages(costs, stages, self.workspace.quiet, titles):
                 for number, recipe in enumerate(missing):
                     with cost.as_stage_failure(recipe):
                         emit(Event("start", str(number)))
@@ -93,16 +95,6 @@ class Trainings:
             if prefix not in missing and not self.has(prefix):
                 missing.append(prefix)
         return missing
-
-    @contextmanager
-    def _display(self, missing: list[Recipe], stages: int) -> Iterator[None]:
-        titles: dict[str, str] = {}
-        costs: dict[str, float] = {}
-        if not self.workspace.quiet:
-            titles = {str(number): recipe.title for number, recipe in enumerate(missing)}
-            costs = {str(number): cost.plan(recipe).flops for number, recipe in enumerate(missing)}
-        with show_stages(costs, stages, self.workspace.quiet, titles):
-            yield
 
     def _prepare(self, recipe: Recipe) -> tuple[Stage, Network, TrainingData]:
         """Return the last stage of a recipe, the network that it starts from, and its data."""

@@ -24,31 +24,29 @@ class Caveat:
 
 
 def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
-    """Return a sentence for every kind of caveat, the most serious first; empty if there is none."""
+    """Return a sentence for every kind of caveat, the most serious first; empty if there is none.
+
+    A sentence names its tasks unless it applies to all of them.
+    """
     checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
         _diverged, _collapsed, _missing, _restored, _undefined, _overlap, _not_matched, _clusters,
         _no_examples, _late, _few_seeds, _machines,
     ]  # fmt: skip
-    return [line for check in checks for line in _merged(tasks, check)]
-
-
-def _merged(
-    tasks: Sequence[TaskAnalysis], check: Callable[[TaskAnalysis], Iterator[Caveat]]
-) -> Iterator[str]:
-    """Yield one sentence per kind of caveat; it names its tasks unless it applies to all of them."""
-    kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for task in tasks:
-        for caveat in check(task):
+    lines = []
+    for check in checks:
+        kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
+        for label, caveat in [(task.label, caveat) for task in tasks for caveat in check(task)]:
             found = kinds.setdefault((caveat.before, caveat.after), {})
-            found.setdefault(caveat.found, []).append(task.label)
-    for (before, after), found in kinds.items():
-        if all(len(labels) == len(tasks) for labels in found.values()):
-            yield f"{before}{'; '.join(found)}{after}"
-        elif "" in found:
-            yield f"{format.listing(found[''])}: {before}{after}"
-        else:
-            parts = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
-            yield f"{before}{'; '.join(parts)}{after}"
+            found.setdefault(caveat.found, []).append(label)
+        for (before, after), found in kinds.items():
+            if all(len(labels) == len(tasks) for labels in found.values()):
+                lines.append(f"{before}{'; '.join(found)}{after}")
+            elif "" in found:
+                lines.append(f"{format.listing(found[''])}: {before}{after}")
+            else:
+                parts = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
+                lines.append(f"{before}{'; '.join(parts)}{after}")
+    return lines
 
 
 def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:

@@ -168,7 +168,8 @@ def _scores(analysis: Analysis) -> Section:
         caption += " Dotted: the best simple baseline."
     if pictures.papers_task(analysis):
         caption += " Hollow circles are the paper's numbers."
-    drawn, gains = pictures.scores(analysis), pictures.gains(analysis)
+    drawn = pictures.scores(analysis)
+    gains = pictures.gains(analysis)
     if _few(analysis):
         pairs = itertools.zip_longest(drawn, gains)
         drawn = tuple(picture for pair in pairs for picture in pair if picture)

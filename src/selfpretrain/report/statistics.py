@@ -168,9 +168,7 @@ def sign_flip(differences: Sequence[float]) -> float | None:
 
 
 def ratio_bounds(
-    numerators: Sequence[float] | Vector,
-    denominators: Sequence[float] | Vector,
-    confidence: float = CONFIDENCE,
+    numerators: Sequence[float] | Vector, denominators: Sequence[float] | Vector
 ) -> tuple[float, float] | None:
     """Return Fieller's interval of mean(numerators) / mean(denominators), whose values are paired.
 
@@ -183,7 +181,7 @@ def ratio_bounds(
     n = len(denominators)
     if n < 2:
         return None
-    spread = np.cov(np.stack([numerators, denominators])) * t_point(n - 1, confidence) ** 2 / n
+    spread = np.cov(np.stack([numerators, denominators])) * t_point(n - 1, CONFIDENCE) ** 2 / n
     above = float(np.mean(numerators))
     below = float(np.mean(denominators))
     square = below**2 - spread[1, 1]

@@ -178,7 +178,8 @@ def costs(analysis: Analysis) -> ReportTable:
     """Build the table of costs: one run of each arm by task, all runs, and the compute really spent."""
     rows = []
     for column in dict.fromkeys(column for _, column in places(analysis)):
-        entries, every = [], []
+        entries = []
+        every = []
         for task in analysis.tasks:
             cells = [cell for cell in task.task.finished if cell.column == column]
             absent = MISSING if column in task.task.columns else BLANK

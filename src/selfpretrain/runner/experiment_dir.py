@@ -319,6 +319,12 @@ def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:
     Train and val are those of the first fold, test is that of all folds: every labelled example once.
     """
     form = task.form
+    signal = form.signal
+    if isinstance(signal, Tokens):
+        words = f"tokens, {signal.vocab} symbols"
+    else:
+        levels = f", {signal.levels} levels" if signal.levels else ""
+        words = f"values, {signal.channels} channel{'s' * (signal.channels > 1)}{levels}"
     examples = folds[0] | {"test": [one for fold in folds for one in fold["test"]]}
     pairs: tuple[tuple[Split, Split], ...] = (("train", "val"), ("train", "test"), ("val", "test"))
     return TaskCard(
@@ -326,7 +332,7 @@ def _task_card(task: Task, folds: list[Manifest]) -> TaskCard:
         about=first_line(task),
         source=task.card.source,
         licence=task.card.licence,
-        signal=_describe_signal(form),
+        signal=words,
         length=form.length,
         target=form.target.description,
         kind=form.target.kind,
@@ -344,10 +350,3 @@ def metric_of(form: SequenceSpec) -> Metric:
     if form.target.metric == "r2":
         return Metric("r2", "", 1.0, 3, TIE)
     return Metric(form.target.metric, "%", 100.0, 1, TIE)
-
-
-def _describe_signal(form: SequenceSpec) -> str:
-    if isinstance(form.signal, Tokens):
-        return f"tokens, {form.signal.vocab} symbols"
-    levels = f", {form.signal.levels} levels" if form.signal.levels else ""
-    return f"values, {form.signal.channels} channel{'s' * (form.signal.channels > 1)}{levels}"

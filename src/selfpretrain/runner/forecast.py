@@ -97,7 +97,9 @@ def _forecast_there(
     groups: list[list[PlannedStage]], card: Gpu, gpu: str, asked: str, planner: Planner
 ) -> Forecast:
     """Return the forecast for one GPU."""
-    rows, hours, unfit = [], dict[str, float](), 0
+    rows = []
+    hours = dict[str, float]()
+    unfit = 0
     flops = 0.0
     for group in groups:
         recipe = group[0].recipe
@@ -129,11 +131,13 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
     stage = replace(recipe.last, precision=card.precision)
     gigabytes: float | None
     try:
-        fits, gigabytes, trace = _traced(replace(recipe, stages=(*recipe.stages[:-1], stage)), card)
+        fits, gigabytes, trace = _traced(recipe.with_last(stage), card)
     except Untraceable:
-        fits, gigabytes = "not forecast", None
+        fits = "not forecast"
+        gigabytes = None
         trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False, {})
-    step, budget = card.seconds(trace), stage.budget
+    step = card.seconds(trace)
+    budget = stage.budget
     evaluated = stage.evals * len(validation_data(recipe)) / stage.batch
     seconds = budget.seconds or step * ((planned.steps or 0) + EVALUATED * evaluated)
     limit = HOUR * (budget.hours or float("inf"))
@@ -146,17 +150,20 @@ def _traced(recipe: Recipe, card: Gpu) -> tuple[str, float, StepTrace]:
     Raises:
         Untraceable: if the network cannot be traced.
     """
-    data, stage = training_data(recipe), recipe.last
+    data = training_data(recipe)
+    stage = recipe.last
     longest, padded = longest_batch(recipe, data)
     try:
         fit = fit_stage(recipe, card.gigabytes, longest, padded, trace=known_trace)
         run = fit.applied_to(stage)
-        fits, gigabytes = saved_memory(stage, run) or "yes", fit.gigabytes
+        fits = saved_memory(stage, run) or "yes"
+        gigabytes = fit.gigabytes
     except DoesNotFit:
-        run, fits = stage, "no"
+        run = stage
+        fits = "no"
         gigabytes = reserved(known_trace(recipe, longest, padded).peak_bytes)
     usual = round(float(data.longest.double().mean()))
-    return fits, gigabytes, known_trace(replace(recipe, stages=(*recipe.stages[:-1], run)), usual, padded)
+    return fits, gigabytes, known_trace(recipe.with_last(run), usual, padded)
 
 
 def _number(value: float | None, digits: str = "") -> str:

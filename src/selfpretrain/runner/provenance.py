@@ -225,7 +225,14 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
 
     Their hashes are computed from the data, or else read from a manifest that an experiment has left.
     """
-    task, manifest = _manifest(digest, runs)
+    task = ""
+    manifest: Json = {}
+    for path in sorted(runs.glob("manifests/*.json")):
+        content = read_json(path)
+        complete = all(isinstance(content.get(split), list) for split in SPLITS)
+        if complete and examples_digest(content["train"]) == digest:
+            task, manifest = path.stem, content
+            break
     train = [] if isinstance(data, str) else training_data(data).digests()
     how = data if isinstance(data, str) else "hashed again from the data"
     if examples_digest(train) != digest:
@@ -236,16 +243,6 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
         manifest = {str(split): hashes for split, hashes in example_hashes(data.task).items()}
     known = set(train)
     return {s: (sum(one in known for one in manifest[s]), len(manifest[s])) for s in HELD_OUT if train}, how
-
-
-def _manifest(digest: str, runs: Path) -> tuple[str, Json]:
-    """Return the task name and example hashes of all splits for the training data with this digest."""
-    for path in sorted(runs.glob("manifests/*.json")):
-        content = read_json(path)
-        complete = all(isinstance(content.get(split), list) for split in SPLITS)
-        if complete and examples_digest(content["train"]) == digest:
-            return path.stem, content
-    return "", {}
 
 
 def recipe_in_words(plain: Json) -> Iterator[tuple[str, str]]:

@@ -248,30 +248,23 @@ class StageQueue:
                 self.waiting.append(stage)
                 self.stopping = True
             case "lost":
-                self._handle_lost(ended)
+                self.lost[stage.id] = self.lost.get(stage.id, 0) + 1
+                emit(Event("lost", stage.id, numbers={"attempts": self.lost[stage.id]}))
+                if self.lost[stage.id] < self.executor.attempts:
+                    self.waiting.append(stage)
+                else:
+                    self._handle_failure(ended)
             case "failed":
                 self._handle_failure(ended)
 
-    def _handle_lost(self, ended: Ended) -> None:
-        name = ended.stage.id
-        self.lost[name] = self.lost.get(name, 0) + 1
-        emit(Event("lost", name, numbers={"attempts": self.lost[name]}))
-        if self.lost[name] < self.executor.attempts:
-            self.waiting.append(ended.stage)
-        else:
-            self._handle_failure(ended)
-
     def _handle_failure(self, ended: Ended) -> None:
-        if isinstance(ended.error, DoesNotFit):
-            # Its words alone: the traceback of the error would keep tensors of the stage on the GPU.
-            self.unfit.append(str(ended.error))
-            self._leave_out(ended.stage)
+        """Note a failure; a stage that does not fit takes those off the queue that start from it."""
+        if not isinstance(ended.error, DoesNotFit):
+            self.failures.append(ended.error or SelfPretrainError(f"{ended.stage.id} failed"))
             return
-        self.failures.append(ended.error or SelfPretrainError(f"{ended.stage.id} failed"))
-
-    def _leave_out(self, stage: PlannedStage) -> None:
-        """Take the stages off the queue that start from this one, or from one of those."""
-        gone = {stage.id}
+        # Its words alone: the traceback of the error would keep tensors of the stage on the GPU.
+        self.unfit.append(str(ended.error))
+        gone = {ended.stage.id}
         for other in list(self.waiting):
             if other.parent in gone:
                 gone.add(other.id)

@@ -88,7 +88,8 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
         with _attempt(folder, workspace, lambda: is_complete(folder, stage)) as attempt:
             emit(Event("start", stage.id))
             if attempt is None:
-                result, reused = read_result(stage, folder), True
+                result = read_result(stage, folder)
+                reused = True
                 break
             try:
                 run = StageRun(stage, workspace, attempt)
@@ -147,7 +148,9 @@ class StageRun:
     """One attempt at a stage: its examples and network, and the files that it leaves in a folder."""
 
     def __init__(self, stage: PlannedStage, workspace: Workspace, folder: RunDir) -> None:
-        self.stage, self.workspace, self.folder = stage, workspace, folder
+        self.stage = stage
+        self.workspace = workspace
+        self.folder = folder
         self.main = distributed.is_main()
         if self.main and folder.finished and not folder.has(WEIGHTS):
             folder.drop(RESULT)
@@ -176,7 +179,8 @@ class StageRun:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of ``train``, after writing recipe, environment and foreign source."""
-        recipe, device = self.recipe, self.workspace.device
+        recipe = self.recipe
+        device = self.workspace.device
         torch.set_num_threads(self.workspace.threads if self.cost.parameters > ONE_THREAD_BELOW else 1)
         stage, data, said = prepare_training(recipe, self.network, self.examples, self.cost.steps, device)
         if said:
@@ -260,7 +264,8 @@ class StageCheckpoint(Checkpoint):
 
     def load(self) -> tuple[dict[str, torch.Tensor], Json] | None:
         """Return what was saved last, after cutting the log back to what it was then."""
-        size, saved = 0, None
+        size = 0
+        saved = None
         if self.folder.has(CHECKPOINT):
             tensors, state = self.folder.load(CHECKPOINT)
             with self.explain_damage():

@@ -76,9 +76,8 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     budget = last.budget
     if budget.steps is not None and batch != last.batch:
         budget = replace(budget, steps=max(1, round(budget.steps * last.batch / batch)))
-    last = replace(last, optim=optim, batch=batch, budget=budget)
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
-    return replace(recipe, model=model, stages=(*recipe.stages[:-1], last))
+    return replace(recipe, model=model).with_last(replace(last, optim=optim, batch=batch, budget=budget))
 
 
 def _place(cell: Cell) -> tuple[str, ...]:

@@ -12,8 +12,6 @@ the first lags are shown one by one, so that the grid of PathX, 128 lags apart, 
 bins.
 """
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -63,17 +61,17 @@ def _panels(label: str, states: dict[str, Network], length: int) -> list[Json]:
         for name, net in states.items()
     }
     depth = len(next(iter(layers.values())))
-    views: dict[str, Callable[[Tensor], Points]] = {"": _first_lags}
+    views = {"": (LAGS, LAGS)}  # suffix of the title -> lags to show, and most points of a curve
     if length > LAGS:
-        views[", all lags"] = _bin_lags
+        views[", all lags"] = (length, BINS)
     return [
         panel(
             f"{label}: largest |K| of any channel, layer {i + 1}{suffix}",
             "lag in positions",
             "largest |K|",
-            {name: view(curves[i]) for name, curves in layers.items()},
+            {name: _largest_by_bin(curves[i][:lags], most) for name, curves in layers.items()},
         )
-        for suffix, view in views.items()
+        for suffix, (lags, most) in views.items()
         for i in range(depth)
     ]
 
@@ -85,12 +83,8 @@ def envelope(layer: nn.Module, length: int) -> Float[Tensor, "L"]:
     return kernel.abs().amax((0, 1))
 
 
-def _first_lags(largest: Tensor) -> Points:
-    return range(min(LAGS, len(largest))), largest[:LAGS].tolist()
-
-
-def _bin_lags(largest: Tensor) -> Points:
-    width = -(-len(largest) // BINS)
+def _largest_by_bin(largest: Tensor, bins: int) -> Points:
+    width = -(-len(largest) // bins)
     return range(0, len(largest), width), [float(part.max()) for part in largest.split(width)]
 
 

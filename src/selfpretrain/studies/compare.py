@@ -103,22 +103,19 @@ class Comparison(Study):
                     f"{folds} folds by group: every group is in the test split of one, and a score is that "
                     "of the answers to all of them; validation scores and curves are of single folds"
                 )
-            notes += self._size_notes(task, architectures)
+            if not any(": matched by width" in remark for remark in self.remarks):
+                sizes = [_size(task, arms, "params") for arms in architectures]
+                if max(sizes) > MAX_SIZE_RATIO * min(sizes):
+                    each = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
+                    notes.append(
+                        f"the models differ in size: {each} parameters; --match params makes them alike"
+                    )
             found += [note if len(self.tasks) == 1 else f"{name_of(task)}: {note}" for note in notes]
         return [*found, *self.remarks]
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return the contrasts of the chosen arms."""
         return contrasts_of(self.columns)
-
-    def _size_notes(self, task: Task, architectures: Sequence[ArmRecipes]) -> list[str]:
-        if any(": matched by width" in remark for remark in self.remarks):
-            return []
-        sizes = [_size(task, arms, "params") for arms in architectures]
-        if max(sizes) <= MAX_SIZE_RATIO * min(sizes):
-            return []
-        sizes_by_row = ", ".join(f"{row} {size:,.0f}" for row, size in zip(self.rows, sizes, strict=True))
-        return [f"the models differ in size: {sizes_by_row} parameters; --match params makes them alike"]
 
     def with_settings(self, settings: Mapping[str, Any]) -> "Comparison":
         """Return the study with settings changed in all rows (``model.width``) or one (``s4d.model.width``).

@@ -37,8 +37,7 @@ from ..tasks.base import Task
 from ..tasks.speech import Speech
 from ..training import evaluate
 from ..training.model import Network
-from ..training.recipe import Recipe
-from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy, panel
+from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, Points, TableRow, TableStudy, append_point, panel
 from .recipes.arms import SCRATCH
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
@@ -83,22 +82,17 @@ class TenWords(TableStudy):
 
 def plot_sampling_rates(cells: Sequence[Cell], finished: Finished) -> Json:
     """Return a plot of test accuracy at both sampling rates, for mixers that accept other lengths."""
-    shown = (cell for cell in cells if not cell.recipe.model.mixer.whole)
-    curves = {f"{c.row}, {c.column}": (RATES, _accuracy_by_rate(c.recipe, finished)) for c in shown}
+    curves: dict[str, Points] = {}
+    for cell in (cell for cell in cells if not cell.recipe.model.mixer.whole):
+        recipe = cell.recipe
+        assert isinstance(recipe.task, Speech), "of raw samples"
+        for rate in RATES:
+            network = slow_down(finished.network(recipe), RATES[-1] / rate)
+            at_rate: Task = replace(recipe.task, rate=rate)
+            examples = evaluate.load_test(at_rate)
+            scores = evaluate.evaluate(network, recipe.last.objective, examples, at_rate.form).scores
+            append_point(curves, f"{cell.row}, {cell.column}", rate, 100 * scores["accuracy"])
     return panel("Raw samples at another rate", "samples per second", "test accuracy in %", curves)
-
-
-def _accuracy_by_rate(recipe: Recipe, finished: Finished) -> list[float]:
-    task = recipe.task
-    accuracies = []
-    assert isinstance(task, Speech), "of raw samples"
-    for rate in RATES:
-        network = slow_down(finished.network(recipe), RATES[-1] / rate)
-        at_rate: Task = replace(task, rate=rate)
-        examples = evaluate.load_test(at_rate)
-        scores = evaluate.evaluate(network, recipe.last.objective, examples, at_rate.form).scores
-        accuracies.append(100 * scores["accuracy"])
-    return accuracies
 
 
 @torch.no_grad()

@@ -127,16 +127,14 @@ class Rivals(TableStudy):
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return what every arm is, and why some have no cell."""
-        absent = dict.fromkeys(self._refusals(planner))
-        return [*super().notes(planner), *describe(self.measured), *absent]
-
-    def _refusals(self, planner: Planner) -> Iterator[str]:
+        absent: dict[str, None] = {}  # an ordered set
         for label, task in self.available_tasks(planner).items():
             for architecture in self.rows(label):
                 arms = self.arms(label, task, architecture)
                 for arm in self.measured:
                     if reason := arm.refusal(task, arms):
-                        yield f"{arm.column}, no cell: {reason}"
+                        absent[f"{arm.column}, no cell: {reason}"] = None
+        return [*super().notes(planner), *describe(self.measured), *absent]
 
 
 study = Rivals

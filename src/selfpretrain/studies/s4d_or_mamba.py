@@ -102,7 +102,7 @@ class S4dOrMamba(TableStudy):
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
     figure = "bars"
-    kept_seeds = 2
+    bundled_seeds = 2
     tasks = chosen_sets()
     stand_ins: ClassVar[dict[str, Task]] = {name: Ucr(set=name) for name in chosen_sets()}
     columns = (SCRATCH, MATCHED, SPT)

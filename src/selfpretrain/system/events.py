@@ -12,7 +12,8 @@ class Event:
 
     ``kind`` is "start", "memory", "train", "val", "end" or "lost" for a stage; "memory" says how it saves
     memory on a GPU, or why nobody knows what it takes. It is "interim" for the rows of a comparison that are
-    not decided after ``done`` of at most ``total`` seeds, and "progress" for anything else.
+    not decided after ``done`` of at most ``total`` seeds, "restored" for the bundled results that are
+    taken, and "progress" for anything else.
     """
 
     kind: str

@@ -156,7 +156,7 @@ def digest_of(content: bytes) -> str:
     return sha256_of("", {"": content})
 
 
-def damaged_message(path: Path, reason: object, advice: str = "") -> str:
+def damaged_message(path: Path, reason: object, advice: str) -> str:
     """Return the one-line message for a damaged file."""
     return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {advice}" if advice else "")
 

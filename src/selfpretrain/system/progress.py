@@ -18,7 +18,7 @@ EVERY = 10.0  # seconds between two lines outside of a terminal
 
 
 @contextmanager
-def show_progress(quiet: bool = False) -> Iterator[None]:
+def show_progress(quiet: bool) -> Iterator[None]:
     """Show the progress of long preparations."""
     console = Console(stderr=True)
     if quiet:
@@ -48,7 +48,7 @@ def show_progress(quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def show_stages(
-    costs: dict[str, float], stages: int, quiet: bool = False, titles: Mapping[str, str] | None = None
+    costs: dict[str, float], stages: int, quiet: bool, titles: Mapping[str, str]
 ) -> Iterator[None]:
     """Show every running stage; outside of a terminal, print a line when one starts or ends.
 
@@ -57,7 +57,7 @@ def show_stages(
         stages: number of all stages, including finished ones.
         titles: readable names of the stages, by name.
     """
-    display = _Stages(costs, stages, titles or {})
+    display = _Stages(costs, stages, titles)
     if quiet:
         yield
     elif display.console.is_terminal:

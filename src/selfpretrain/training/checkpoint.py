@@ -29,7 +29,13 @@ def save(path: Path, tensors: Mapping[str, Tensor], state: Json | None = None) -
     Raises:
         StoreError: if the file cannot be written.
     """
-    plain = _without_shared_memory(tensors)
+    plain: dict[str, Tensor] = {}
+    seen = set()
+    for name, tensor in tensors.items():
+        own = tensor.detach().cpu().contiguous()
+        memory = own.untyped_storage().data_ptr()
+        plain[name] = own.clone() if memory in seen else own  # safetensors refuses shared memory
+        seen.add(memory)
     text = json.dumps(state or {})
     digest = _digest(plain, text)
     metadata = {"format": str(FORMAT), "json": text, "sha256": digest}
@@ -68,18 +74,6 @@ def load(path: Path, digest: str = "", advice: str = "") -> tuple[dict[str, Tens
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """Return the digest with which ``save`` writes tensors without a state."""
     return _digest(tensors, json.dumps({}))
-
-
-def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors, copied where two share memory, which safetensors refuses."""
-    found: dict[str, Tensor] = {}
-    seen = set()
-    for name, tensor in tensors.items():
-        own = tensor.detach().cpu().contiguous()
-        memory = own.untyped_storage().data_ptr()
-        found[name] = own.clone() if memory in seen else own
-        seen.add(memory)
-    return found
 
 
 def _digest(tensors: Mapping[str, Tensor], text: str) -> str:

@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterator
 from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -55,20 +54,17 @@ def digest(module: str) -> str:
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
     """Return the modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
-    return tuple(dict.fromkeys(_imported_names(module)))
-
-
-def _imported_names(module: str) -> Iterator[str]:
+    found: list[str] = []
     spec = _spec(module)
     package = module if spec and spec.submodule_search_locations else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(source_of(module))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*parents, *([node.module] if node.module else [])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            found += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return tuple(dict.fromkeys(found))
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
 from ..errors import SelfPretrainError, StageFailed, first_line
+from ..objectives.base import ObjectiveBatch
 from ..registry import name_of
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
@@ -225,39 +226,27 @@ def seconds_to_count(recipe: Recipe) -> float:
 def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     """Return the seconds of a step, and True; or what it takes at least, and False if the time is up."""
     stage = recipe.last
-    form = recipe.task_of(recipe.last).form
     data = training_data(recipe)
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     took: list[float] = []
-    with as_stage_failure(recipe), _asking_time():
+    hook = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
+    with as_stage_failure(recipe), hook:  # the time limit is checked after every module
         network = _network(recipe)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():
                 return took[0], False
             start = time.perf_counter()
             try:
-                targets = stage.objective.make_targets(
-                    data.batch(order.rows(len(took))), form, generator("cost")
-                )
+                targets = _targets(recipe, data, order.rows(len(took)))
                 outputs = network(*targets.network_inputs())
                 forward = time.perf_counter() - start
                 if BACKWARD * forward > seconds_left():
                     return (1 + BACKWARD) * forward, False
-                stage.objective.loss(outputs, targets, form).backward()
+                stage.objective.loss(outputs, targets, recipe.task_of(stage).form).backward()
             except TimeIsUp:
                 return time.perf_counter() - start, False
             took.append(time.perf_counter() - start)
     return sum(took[1:]) / len(took[1:]), True  # the first pass warms up
-
-
-@contextlib.contextmanager
-def _asking_time() -> Iterator[None]:
-    """Check the time limit after every module of a forward pass in the block."""
-    handle = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
@@ -278,14 +267,13 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
     """
     padded = order.padded_lengths(_epochs(data, order)).numpy()
     each = 0.0
-    if _answers(recipe, data, order.rows(0)[:1]) is not None:
+    if _targets(recipe, data, order.rows(0)[:1]).loss_mask is not None:
         each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width)
 
     def without_answers(length: int) -> float:
-        one, two = (
-            _count(recipe, network, data, rows) - each * (_answers(recipe, data, rows) or 0)
-            for rows in _once_and_twice(data, length)
-        )
+        nearest = (data.longest - length).abs().argmin()
+        batches = [_targets(recipe, data, nearest.repeat(times)) for times in (1, 2)]
+        one, two = (_count(recipe, network, batch) - each * _answers(batch) for batch in batches)
         return one + (two - one) * (order.size - 1)
 
     bare = mean_over(padded, without_answers)
@@ -324,20 +312,15 @@ def mean_over(lengths: np.ndarray, at: Callable[[int], float]) -> float:
     return float(np.interp(lengths, distinct[found], [known[i] for i in found]).mean())
 
 
-def _once_and_twice(data: SequenceDataset, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return row indices: the example whose length is nearest to ``length``, once and twice."""
-    row = (data.longest - length).abs().argmin()
-    return row.repeat(1), row.repeat(2)
-
-
-def _answers(recipe: Recipe, data: SequenceDataset, rows: torch.Tensor, *key: int) -> int | None:
-    """Return the number of predicted positions in a batch, whose mask is drawn from this key.
-
-    None without predictions per position.
-    """
+def _targets(recipe: Recipe, data: SequenceDataset, rows: torch.Tensor, *key: int) -> ObjectiveBatch:
+    """Return a batch with the labels and the masks that are drawn from this key."""
     form = recipe.task_of(recipe.last).form
-    targets = recipe.last.objective.make_targets(data.batch(rows), form, generator("cost", *key))
-    return None if targets.loss_mask is None else int(targets.loss_mask.sum())
+    return recipe.last.objective.make_targets(data.batch(rows), form, generator("cost", *key))
+
+
+def _answers(targets: ObjectiveBatch) -> int:
+    """Return the number of predicted positions in a batch; 0 without predictions per position."""
+    return 0 if targets.loss_mask is None else int(targets.loss_mask.sum())
 
 
 def _answers_per_step(recipe: Recipe, data: SequenceDataset, order: BatchSampler, bare: float) -> float:
@@ -359,7 +342,7 @@ def _predicted_share(recipe: Recipe, data: SequenceDataset, order: BatchSampler,
     """Return the share of positions that are predicted, see ``_answers_per_step``."""
     if not recipe.last.objective.masks_inputs and data.lengths.min() == data.lengths.max():
         one = order.rows(0)[:1]  # stands for all, and is quick
-        return (_answers(recipe, data, one) or 0) / int(data.lengths[:, one].sum())
+        return _answers(_targets(recipe, data, one)) / int(data.lengths[:, one].sum())
     span = max(order.per_epoch, SAMPLED)
     spread = np.linspace(0, span - 1, SAMPLED).astype(int).tolist()
     predicted = np.zeros(0)
@@ -367,7 +350,7 @@ def _predicted_share(recipe: Recipe, data: SequenceDataset, order: BatchSampler,
     share = 0.0
     for start in range(0, ROUNDS * span, span):
         batches = {start + step: order.rows(start + step) for step in spread}
-        found = [_answers(recipe, data, rows, step) or 0 for step, rows in batches.items()]
+        found = [_answers(_targets(recipe, data, rows, step)) for step, rows in batches.items()]
         predicted = np.append(predicted, found)
         real = np.append(real, [int(data.lengths[:, rows].sum()) for rows in batches.values()])
         share = float(predicted.sum() / real.sum())
@@ -429,21 +412,15 @@ def size_below_head(recipe: Recipe) -> int:
     return sum(sizes.values()) + max(0, depth - 2) * further
 
 
-def _passes(recipe: Recipe) -> str:
-    """Return what the FLOPs of a pass depend on, apart from the sizes of its batch."""
-    return json.dumps(to_dict([recipe.model, recipe.last.objective, recipe.last.freeze]))
-
-
-def _count(recipe: Recipe, network: nn.Module, data: SequenceDataset, rows: torch.Tensor) -> float:
-    """Return the FLOPs of a pass over some rows; cached by model, objective and sizes."""
-    objective = recipe.last.objective
-    form = recipe.task_of(recipe.last).form
-    targets = objective.make_targets(data.batch(rows), form, generator("cost"))
-    outputs = None if targets.loss_mask is None else int(targets.loss_mask.sum())
-    sizes = (targets.batch.inputs.shape, targets.batch.padding_mask is None, targets.masked is None, outputs)
-    key = _passes(recipe), form, sizes
+def _count(recipe: Recipe, network: nn.Module, targets: ObjectiveBatch) -> float:
+    """Return the FLOPs of a pass over a batch; cached by model, objective and sizes."""
+    stage = recipe.last
+    form = recipe.task_of(stage).form
+    inputs = targets.batch.inputs.shape
+    sizes = (inputs, targets.batch.padding_mask is None, targets.masked is None, _answers(targets))
+    key = json.dumps(to_dict([recipe.model, stage.objective, stage.freeze])), form, sizes
     if key not in _counts:
-        _counts[key] = count_step(network, objective, form, data, rows)
+        _counts[key] = count_step(network, stage.objective, form, targets)
     return sum(_counts[key])
 
 

@@ -136,7 +136,11 @@ def prepare_pairs(network: nn.Module, mixer: Mixer, context: Callable[[int], Lay
     layers = [module for module in network.modules() if isinstance(module, Pairs)]
     for number, layer in enumerate(layers):
         plan, keys = _pattern(mixer, context(number))
-        layer._plan = [_on_meta(near) for near in plan]
+        masks = [None if near.mask is None else near.mask.to("meta") for near in plan]
+        layer._plan = [
+            replace(near, numbers=near.numbers.to("meta"), mask=mask)
+            for near, mask in zip(plan, masks, strict=True)
+        ]
         layer._cache_key = lambda q: ()  # type: ignore[method-assign]
         layer.mix = partial(_attend_pairs, keys, layer.mix)  # type: ignore[method-assign]
 
@@ -157,11 +161,6 @@ def _pattern(mixer: Mixer, context: LayerContext) -> tuple[list[BlockNeighbours]
         every = [layer._pairs(i, torch.arange(count), cpu, step).unflatten(-1, (count, -1)) for i in some]
         seen = sum(int(each.any(-1).flatten(0, 2).any(0).sum()) for each in every)
     return plan + plan[-1:] * (count - first), layer.block * seen // len(some)
-
-
-def _on_meta(near: BlockNeighbours) -> BlockNeighbours:
-    mask = None if near.mask is None else near.mask.to("meta")
-    return replace(near, numbers=near.numbers.to("meta"), mask=mask)
 
 
 def _attend_pairs(

@@ -10,19 +10,17 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
-from ..data.dataset import SequenceDataset, generator
 from ..data.spec import SequenceSpec
-from ..objectives.base import Objective
+from ..objectives.base import Objective, ObjectiveBatch
 
 aten = torch.ops.aten
 FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
 
 
 def count_step(
-    network: nn.Module, objective: Objective, form: SequenceSpec, data: SequenceDataset, rows: torch.Tensor
+    network: nn.Module, objective: Objective, form: SequenceSpec, targets: ObjectiveBatch
 ) -> tuple[float, float]:
-    """Return the FLOPs of a forward and backward pass over the examples at ``rows``: (all but FFTs, FFTs)."""
-    targets = objective.make_targets(data.batch(rows), form, generator("cost"))
+    """Return the FLOPs of a forward and backward pass over a batch: (all but FFTs, FFTs)."""
 
     def loss() -> torch.Tensor:
         outputs = network(*targets.network_inputs())
@@ -39,18 +37,22 @@ def count_flops(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[f
     return float(counter.rest), float(counter.ffts)
 
 
-class _Counter(TorchDispatchMode):
-    """The total of ``FlopCounterMode``, without importing the compiler, which takes two seconds."""
+class DispatchMode(TorchDispatchMode):
+    """A mode that does not ask for the compiler, whose import takes two seconds."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class _Counter(DispatchMode):
+    """The total of ``FlopCounterMode``, without importing the compiler."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rest = 0
         self.ffts = 0
         self.formulas = flop_formulas()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -76,13 +78,7 @@ _PRIMITIVES: set[Any] = set()
 @functools.cache
 def flop_formulas() -> dict[Any, Callable[..., int]]:
     """Return a formula for every operation with FLOPs, which takes its arguments and ``out_val``."""
-    return flop_registry | {packet: shape_wrapper(formula) for packet, formula in _formulas().items()}
-
-
-@functools.cache
-def _formulas() -> dict[Any, Callable[..., int]]:
-    """Return formulas for operations that torch's counter misses or miscounts; they override torch's."""
-    return {
+    ours: dict[Any, Callable[..., int]] = {  # for operations that torch's counter misses or miscounts
         aten._scaled_dot_product_flash_attention_for_cpu: _attention(sdpa_flop_count, 3),
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention(sdpa_backward_flop_count, 4),
         aten._fft_r2c: _fft(2.5),
@@ -95,6 +91,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
         aten._cudnn_rnn: _stacked(2),
         aten._cudnn_rnn_backward: _stacked(4),
     }
+    return flop_registry | {packet: shape_wrapper(formula) for packet, formula in ours.items()}
 
 
 def _attention(formula: Callable[..., int], tensors: int) -> Callable[..., int]:

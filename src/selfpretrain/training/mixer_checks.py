@@ -236,6 +236,17 @@ def _first_pass(subject: _Subject) -> None:
         raise CheckFailed("the outputs are not finite")
 
 
+PROBES: dict[str, Callable[[_Subject], None]] = {}
+"""Probes by name, in their order; a probe raises ``CheckFailed``."""
+
+
+def _probe(function: Callable[[_Subject], None]) -> Callable[[_Subject], None]:
+    """Add a function to ``PROBES``, under its name in words."""
+    PROBES[function.__name__.replace("_", " ").strip()] = function
+    return function
+
+
+@_probe
 def _causality(subject: _Subject) -> None:
     L = subject.place.length
     for cut in sorted({1, L // 3, L // 2, L - 1} - {0}):
@@ -243,6 +254,7 @@ def _causality(subject: _Subject) -> None:
         subject.compare(earlier, None, f"positions from {cut} on reach earlier ones")
 
 
+@_probe
 def _causality_of_any_weights(subject: _Subject) -> None:
     """Probe causality with weights that training might reach: every parameter drawn from N(0, 1).
 
@@ -261,11 +273,13 @@ def _causality_of_any_weights(subject: _Subject) -> None:
             parameter.mul_(0.5)
 
 
+@_probe
 def _padding_content(subject: _Subject) -> None:
     padding_mask = _example_padding_mask(subject.place.length)
     subject.compare(padding_mask, padding_mask, "padding reaches real positions")
 
 
+@_probe
 def _padding_length(subject: _Subject) -> None:
     n = max(1, subject.place.length // 2)
     x = subject.draw()
@@ -274,6 +288,7 @@ def _padding_length(subject: _Subject) -> None:
     subject.assert_equal(subject(x[:, :n]), subject(x, padding_mask)[:, :n], padding_mask[:, :n], what)
 
 
+@_probe
 def _batch_independence(subject: _Subject) -> None:
     first = (torch.arange(BATCH) == 0)[:, None].expand(BATCH, subject.place.length)
     subject.compare(first, None, "sequences of a batch reach each other")
@@ -283,6 +298,7 @@ def _batch_independence(subject: _Subject) -> None:
         subject.assert_equal(subject(x)[:1], subject(x[:1]), first[:1], what)
 
 
+@_probe
 @torch.no_grad()
 def _evaluation_determinism(subject: _Subject) -> None:
     x = subject.draw()
@@ -291,6 +307,7 @@ def _evaluation_determinism(subject: _Subject) -> None:
     subject.assert_equal(subject.run(x, None), subject.run(x, None), everywhere, what)
 
 
+@_probe
 def _initialisation(subject: _Subject) -> None:
     """Probe that every weight is set, and drawn from torch's random state: else seeds do not repeat."""
     before = torch.get_deterministic_debug_mode()
@@ -310,6 +327,7 @@ def _initialisation(subject: _Subject) -> None:
             raise CheckFailed(f"parameter {name} starts otherwise with the same torch seed")
 
 
+@_probe
 def _gradients(subject: _Subject) -> None:
     subject = _training_copy(subject)
     padding_mask = _example_padding_mask(subject.place.length)
@@ -321,6 +339,7 @@ def _gradients(subject: _Subject) -> None:
             raise CheckFailed(f"the gradient of parameter {name} is not finite")
 
 
+@_probe
 def _odd_lengths(subject: _Subject) -> None:
     L = subject.place.length
     for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
@@ -336,6 +355,7 @@ def _odd_lengths(subject: _Subject) -> None:
             raise CheckFailed(f"{what} give outputs that are not finite")
 
 
+@_probe
 def _length_limit(subject: _Subject) -> None:
     L = subject.place.length
     try:
@@ -350,13 +370,6 @@ def _length_limit(subject: _Subject) -> None:
             raise CheckFailed(f"{what}: {_reason(error)}") from error
 
 
-PROBES: dict[str, Callable[[_Subject], None]] = {
-    probe.__name__.replace("_", " ").strip(): probe
-    for probe in (
-        _causality, _causality_of_any_weights, _padding_content, _padding_length, _batch_independence,
-        _evaluation_determinism, _initialisation, _gradients, _odd_lengths, _length_limit,
-    )
-}  # fmt: skip
 WARNING = "causality of any weights"
 """A probe that warns instead of failing: whether the leak occurs depends on the trained weights."""
 IN_TRAINING = ("causality", "padding content", "batch independence")

@@ -105,8 +105,12 @@ class Embed(nn.Module):
         super().__init__()
         self.signal = form.signal
         self.symbol: nn.Embedding | None = None
-        if n_embeddings := _n_embeddings(spec, form):
-            self.symbol = nn.Embedding(n_embeddings, spec.width)
+        if isinstance(form.signal, Tokens):
+            symbols = form.signal.vocab
+        else:  # some mixers look levels up, as symbols; others have values projected linearly
+            symbols = (form.signal.levels or 0) if spec.mixer.looks_up and form.signal.channels == 1 else 0
+        if symbols:
+            self.symbol = nn.Embedding(symbols, spec.width)
             nn.init.normal_(self.symbol.weight, std=SYMBOL_STD)
         elif isinstance(form.signal, Values):
             self.value = nn.Linear(form.signal.channels, spec.width)
@@ -321,11 +325,11 @@ class BatchNorm(nn.Module):
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, width: int, momentum: float = 0.1) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
-        self.momentum = momentum
+        self.momentum = 0.1
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
@@ -335,19 +339,20 @@ class BatchNorm(nn.Module):
         if alone and x.device.type != "cpu":  # the library's kernel keeps ``x`` alone for the backward pass
             statistics = (self.mean, self.variance, self.weight, self.bias, self.training, self.momentum)
             return F.batch_norm(x.flatten(0, 1), *statistics, eps=1e-5).view_as(x)
-        mean, variance = self._batch_moments(x, padding_mask) if self.training else (self.mean, self.variance)
+        mean = self.mean
+        variance = self.variance
+        if self.training:
+            real = (
+                x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
+            )
+            n = distributed.all_reduce_with_gradient(real.sum())
+            mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
+            variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
+            with torch.no_grad():
+                self.mean.lerp_(mean, self.momentum)
+                # As in torch: the running variance is unbiased, that of the batch is not.
+                self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
         return (x - mean) * torch.rsqrt(variance + 1e-5) * self.weight + self.bias
-
-    def _batch_moments(self, x: Vectors, padding_mask: PaddingMask) -> tuple[Tensor, Tensor]:
-        real = x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
-        n = distributed.all_reduce_with_gradient(real.sum())
-        mean = distributed.all_reduce_with_gradient((x * real).sum((0, 1))) / n
-        variance = distributed.all_reduce_with_gradient(((x - mean) ** 2 * real).sum((0, 1))) / n
-        with torch.no_grad():
-            self.mean.lerp_(mean, self.momentum)
-            # As in torch: the running variance is unbiased, that of the batch is not.
-            self.variance.lerp_(variance * n / (n - 1).clamp(min=1), self.momentum)
-        return mean, variance
 
 
 def _recompute_contexts(
@@ -389,15 +394,6 @@ def check_memory(block: int, depth: int) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise SpecError(f"{depth:,} blocks take {needed >> 20:,} MB, this machine has {memory >> 20:,} MB")
-
-
-def _n_embeddings(spec: Model, form: SequenceSpec) -> int:
-    """Return the size of the token embedding; 0 if values are projected linearly instead."""
-    if isinstance(form.signal, Tokens):
-        return form.signal.vocab
-    if spec.mixer.looks_up and form.signal.channels == 1:
-        return form.signal.levels or 0
-    return 0
 
 
 def make_norm(spec: Model) -> nn.Module:

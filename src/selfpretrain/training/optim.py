@@ -54,7 +54,8 @@ class _MuonAndAdamW(_EagerAdamW):
     def step(self) -> None:  # type: ignore[override]  # without a closure
         """Update all parameters."""
         groups = self.param_groups
-        self.muon.state, self.muon.param_groups = self.state, [each for each in groups if "momentum" in each]
+        self.muon.state = self.state
+        self.muon.param_groups = [each for each in groups if "momentum" in each]
         self.muon.step()
         self.param_groups = [each for each in groups if "momentum" not in each]
         super().step()

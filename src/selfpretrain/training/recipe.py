@@ -15,7 +15,6 @@ from torch.overrides import TorchFunctionMode
 
 from ..config import CODE, Count, Positive, Rate, Share, added, is_ours, spec, to_dict
 from ..data.dataset import SequenceDataset, generator
-from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..objectives.base import Denoise, Objective
 from ..registry import file_name_of, name_of
@@ -142,6 +141,10 @@ class Recipe:
             return part
         return replace(part, model=replace(self.model, pooling=Model.pooling))
 
+    def with_last(self, stage: Stage) -> "Recipe":
+        """Return the recipe with another last stage."""
+        return replace(self, stages=(*self.stages[:-1], stage))
+
     def prefixes(self) -> list["Recipe"]:
         """Return one recipe per stage, each ending with that stage."""
         return [self.upto(i) for i in range(len(self.stages))]
@@ -218,8 +221,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
 
 def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
     """Return the recipe whose last objective knows what it counts in the training data."""
-    last = replace(recipe.last, objective=recipe.last.objective.measured(train))
-    return replace(recipe, stages=(*recipe.stages[:-1], last))
+    return recipe.with_last(replace(recipe.last, objective=recipe.last.objective.measured(train)))
 
 
 def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
@@ -230,16 +232,13 @@ def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
     return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
 
 
-def build_network(recipe: Recipe, form: SequenceSpec | None = None) -> Network:
+def build_network(recipe: Recipe) -> Network:
     """Return the network of the last stage, initialised from the recipe's seed.
 
     Torch's global random state is not changed.
-
-    Args:
-        form: sequence spec that replaces the task's.
     """
     stage = recipe.last
-    form = form or recipe.task_of(recipe.last).form
+    form = recipe.task_of(stage).form
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(recipe.seed, "initialise").initial_seed())
         head = stage.objective.head(form, recipe.model.width, recipe.model.pooling)

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..config import to_dict
 from ..data.dataset import SequenceDataset, generator
@@ -29,7 +28,7 @@ from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
 from ..tasks.base import DatasetStub
 from .cuda_kernels import as_on_cuda, prepare_pairs
-from .flops import flop_formulas
+from .flops import DispatchMode, flop_formulas
 from .model import Network
 from .recipe import Recipe, build_on_meta
 from .shortcuts import shortcut
@@ -88,24 +87,21 @@ class StepTrace:
         )
 
 
-def trace_step(
-    recipe: Recipe, length: int | None = None, padded: bool = False, training: bool = True
-) -> StepTrace:
+def trace_step(recipe: Recipe, length: int | None = None, padded: bool = False) -> StepTrace:
     """Trace one step of a recipe's last stage, with its batch, precision and ways to save memory.
 
     Args:
         length: padded length of the batch; None: the maximum of the task.
         padded: whether some sequences are shorter, so that there is a padding mask.
-        training: trace forward and backward passes and the optimizer; else one batch of an evaluation.
 
     Raises:
         Untraceable: if the network cannot be built or run without numbers, whatever it raises.
     """
     length = length or recipe.task_of(recipe.last).form.length
-    key = trace_key(recipe, length, padded, training)
+    key = trace_key(recipe, length, padded)
     if key not in TRACES:
         try:
-            TRACES[key] = _trace_now(recipe, length, padded, training)
+            TRACES[key] = _trace_now(recipe, length, padded)
         except Exception as error:
             raise Untraceable(first_line(error)) from error
     return TRACES[key]
@@ -117,12 +113,8 @@ def known_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace:
     Raises:
         Untraceable: see ``trace_step``.
     """
-    return shipped_trace(recipe, length, padded) or trace_step(recipe, length, padded)
-
-
-def shipped_trace(recipe: Recipe, length: int, padded: bool) -> StepTrace | None:
-    """Return the trace of a training step that the package ships; None if it ships none."""
-    return _shipped().get(trace_key(recipe, length, padded, True))
+    shipped = shipped_traces().get(trace_key(recipe, length, padded))
+    return shipped or trace_step(recipe, length, padded)
 
 
 def longest_batch(recipe: Recipe, data: SequenceDataset) -> tuple[int, bool]:
@@ -139,21 +131,21 @@ TRACES: dict[str, StepTrace] = {}
 """Traces of this process, by what they depend on."""
 
 
-def trace_key(recipe: Recipe, length: int, padded: bool, training: bool) -> str:
+def trace_key(recipe: Recipe, length: int, padded: bool) -> str:
     """Return a hash of what the trace of a step depends on."""
     stage = recipe.last
     content = [
         *to_dict([recipe.model, stage.objective]),
         *(repr(recipe.task_of(stage).form), stage.freeze, stage.batch, stage.precision),
         *(stage.grad_accumulation, stage.activation_checkpointing, bool(stage.optim.clip)),
-        *(length, padded, training),
+        *(length, padded, True),  # True: in training
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
 
 @cache
-def _shipped() -> dict[str, StepTrace]:
-    """Return the traces of the papers' stages by their keys."""
+def shipped_traces() -> dict[str, StepTrace]:
+    """Return the traces of training steps of the papers' stages that the package ships, by ``trace_key``."""
     return {
         row["key"]: StepTrace(
             float(row["flops"]),
@@ -179,34 +171,31 @@ def shipped_rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def _trace_now(recipe: Recipe, length: int, padded: bool, training: bool) -> StepTrace:
-    parts = recipe.last.grad_accumulation
+def _trace_now(recipe: Recipe, length: int, padded: bool) -> StepTrace:
+    stage = recipe.last
+    parts = stage.grad_accumulation
     if parts > 2:  # all micro-batches after the first cost the same, and memory is freed after each
-        one, two = (_trace_now(_first_parts(recipe, n), length, padded, training) for n in (1, 2))
+        first = [replace(stage, batch=stage.batch // parts * n, grad_accumulation=n) for n in (1, 2)]
+        one, two = (_trace_now(recipe.with_last(each), length, padded) for each in first)
         all_parts = StepTrace.line(one, two, parts - 1)
         return replace(all_parts, peak_bytes=two.peak_bytes, by_source=two.by_source)
     network = network_on_meta(recipe)
 
     def trace(positions: int, most: int | None = None) -> StepTrace:
-        return _trace(network, recipe, positions, padded, training, most)
+        return _trace(network, recipe, positions, padded, most)
 
     try:
         return trace(length, MANY)
     except _TooMany:
         network.zero_grad(set_to_none=True)
-    shorter, short = trace(SHORTEST), trace(2 * SHORTEST)
+    shorter = trace(SHORTEST)
+    short = trace(2 * SHORTEST)
     at = 2 * SHORTEST
     while short.kernels < GROWTH * shorter.kernels and 2 * at < length:
         at *= 2
-        shorter, short = short, trace(at)
+        shorter = short
+        short = trace(at)
     return StepTrace.line(shorter, short, (length - at // 2) / (at // 2))
-
-
-def _first_parts(recipe: Recipe, count: int) -> Recipe:
-    """Return a recipe whose batch is that of some micro-batches."""
-    stage = recipe.last
-    some = replace(stage, batch=stage.batch // stage.grad_accumulation * count, grad_accumulation=count)
-    return replace(recipe, stages=(*recipe.stages[:-1], some))
 
 
 def network_on_meta(recipe: Recipe) -> Network:
@@ -217,7 +206,8 @@ def network_on_meta(recipe: Recipe) -> Network:
         freeze(network, ("*embed.mask_token",))
     for each in network.networks():
         each.joint_kernels = True  # as on a GPU
-    model, length = recipe.model, recipe.task_of(recipe.last).form.length
+    model = recipe.model
+    length = recipe.task_of(recipe.last).form.length
     rotary = model.encoding == "rotary"
     prepare_pairs(
         network,
@@ -227,13 +217,11 @@ def network_on_meta(recipe: Recipe) -> Network:
     return network
 
 
-def _trace(
-    network: Network, recipe: Recipe, length: int, padded: bool, training: bool, most: int | None
-) -> StepTrace:
+def _trace(network: Network, recipe: Recipe, length: int, padded: bool, most: int | None) -> StepTrace:
     stage = recipe.last
     form = recipe.task_of(stage).form
     targets = _targets(recipe, length, padded)
-    network.train(training)
+    network.train()
     for each in network.networks():
         each.recompute_activations(stage.activation_checkpointing)
     tracer = _Tracer(most)
@@ -245,15 +233,10 @@ def _trace(
     tracer.independent = recipe.model.norm != "batch"
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
-    with as_on_cuda() as kernels, torch.set_grad_enabled(training), tracer:
-        if training:
-            step(network, _NoOptimizer(), unclipped, form, targets)
-        else:
-            with kernels.autocast(stage.precision == "bf16"):
-                network(*targets.network_inputs())
+    with as_on_cuda() as kernels, torch.enable_grad(), tracer:
+        step(network, _NoOptimizer(), unclipped, form, targets)
     network.zero_grad(set_to_none=True)
-    if training:
-        tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
+    tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))
     return tracer.found(kernels.of_cudnn)
 
 
@@ -307,7 +290,7 @@ class _TooMany(Exception):
     """There are more operations than are worth tracing."""
 
 
-class _Tracer(TorchDispatchMode):
+class _Tracer(DispatchMode):
     """Counts what every operation on ``meta`` costs, and follows the storages that live."""
 
     def __init__(self, most: int | None) -> None:
@@ -321,10 +304,6 @@ class _Tracer(TorchDispatchMode):
         self.operations = 0
         self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
         self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -365,7 +344,8 @@ class _Tracer(TorchDispatchMode):
         for i, (_, size) in enumerate(self.events):
             total += size
             if total > peak:
-                peak, at = total, i
+                peak = total
+                at = i
         sources: Counter[str] = Counter()
         for source, size in self.events[: at + 1]:
             sources[source] += size

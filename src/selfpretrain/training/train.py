@@ -201,9 +201,13 @@ class _Run:
         checkpoint: Checkpoint,
         log: Log,
     ) -> None:
-        self.stage, self.network, self.data = stage, network, data
-        self.seed, self.number = seed, number
-        self.checkpoint, self.log = checkpoint, log
+        self.stage = stage
+        self.network = network
+        self.data = data
+        self.seed = seed
+        self.number = number
+        self.checkpoint = checkpoint
+        self.log = log
         self.sampler = BatchSampler(data.train.longest, stage.batch, seed)
         self.steps = stage.budget.in_steps(self.sampler.per_epoch)
         if self.steps is None and distributed.world_size() > 1:
@@ -246,12 +250,18 @@ class _Run:
         return objective.make_targets(batch, self.data.form, random).to(self.device)
 
     def add(self, loss: Tensor, sums: dict[str, Tensor]) -> None:
-        """Add the loss and the metric sums of a step, and the time since the one before."""
+        """Add the loss and the metric sums of a step, and the time since the one before.
+
+        The average a of weights moves towards the weights w: a_k = d a_(k-1) + (1 - d) w_k after step k. The
+        decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
+        """
         self.running[0] += loss
         self.running[1] += 1
         accumulate_sums(self.sums, sums)
         self.state.step += 1
-        self._update_average()
+        if self.average:
+            decay = min(self.stage.average, (1 + self.state.step) / (10 + self.state.step))
+            move_average(self.average, self.network.state_dict(), 1 - decay)
         now = time.perf_counter()
         self.state.seconds += now - self.clock
         self.clock = now
@@ -280,20 +290,17 @@ class _Run:
             self._write("train", self._training_metrics())
         # Validations are spaced by progress rather than steps, so that budgets in seconds have them, too.
         due = math.floor(self.progress * self.stage.evals)
-        late = self._time_is_up()
+        hours = self.stage.budget.hours
+        late = False
+        # The clocks of several processes differ: they agree every `CLOCK_STEPS` steps.
+        if hours is not None and (distributed.world_size() == 1 or state.step % CLOCK_STEPS == 0):
+            late = distributed.any_process(state.seconds >= 3600 * hours)
         if (due > state.evals or late) and not state.stopped:
             state.evals = due
             self._write("val", self._validate())
         if (late or self.progress >= 1) and not state.stopped:
             state.stopped = "budget" if self.progress >= 1 else "hours"
         return late or (state.lines, state.evals) != before
-
-    def _time_is_up(self) -> bool:
-        """Return whether the `hours` limit is reached; several processes agree every `CLOCK_STEPS` steps."""
-        hours = self.stage.budget.hours
-        if hours is None or (distributed.world_size() > 1 and self.state.step % CLOCK_STEPS):
-            return False
-        return distributed.any_process(self.state.seconds >= 3600 * hours)
 
     def _training_metrics(self) -> dict[str, float]:
         # Losses are summed on the device and read here only: reading each one would synchronise every step.
@@ -309,19 +316,10 @@ class _Run:
         fit = {name: scores[name] for name in FITTED if math.isfinite(scores.get(name, math.nan))}
         return {"loss": loss, "lr": self.optimizer.param_groups[0]["lr"]} | fit
 
-    def _update_average(self) -> None:
-        """Move the average a towards the weights w: a_k = d a_(k-1) + (1 - d) w_k after step k.
-
-        The decay d is ``average``, or (1 + k) / (10 + k) if that is less: initial weights are forgotten.
-        """
-        step = self.state.step
-        if self.average:
-            share = 1 - min(self.stage.average, (1 + step) / (10 + step))
-            move_average(self.average, self.network.state_dict(), share)
-
     def score(self) -> dict[str, float]:
         """Return the scores on the validation split, of the average of weights if there is one."""
-        stage, data = self.stage, self.data
+        stage = self.stage
+        data = self.data
         trained = _copy_weights(self.network) if self.average else {}
         if self.average:
             self.network.load_state_dict(self.average)
@@ -358,7 +356,8 @@ class _Run:
 
         As ``torch.optim.lr_scheduler.ReduceLROnPlateau`` whose patience is one less than the wait.
         """
-        optim, state = self.stage.optim, self.state
+        optim = self.stage.optim
+        state = self.state
         state.waited += 1
         least = state.plateau_best
         improved = score > max(least * (1 + optim.plateau_threshold), least * (1 - optim.plateau_threshold))

@@ -20,7 +20,13 @@ def document(page: Page) -> str:
     """Return the Markdown of a page."""
     lead = "\n>\n".join(f"> {escaped(line)}" for line in page.outcomes)
     head = [f"# {escaped(page.title)}", *map(escaped, page.lines), lead, disarmed(page.interpretation)]
-    body = [part for section in page.printed for part in _section(section)]
+    body: list[str] = []
+    for section in page.printed:
+        if section.shown == "open":
+            body += [f"## {escaped(section.title)}", *_parts(section)]
+        else:  # collapsed in ``<details>``, which GitHub and Sphinx support
+            title = escape(plain(section.title), quote=False)
+            body += [f"<details>\n<summary>{title}</summary>", *_parts(section), "</details>"]
     return "\n\n".join(part for part in head + body if part) + "\n"
 
 
@@ -44,17 +50,6 @@ def escaped(text: str) -> str:
 def disarmed(prose: str) -> str:
     """Escape images and HTML tags in Markdown, so that opening it loads nothing."""
     return ACTIVE.sub(r"\1\\\2", printable(prose))
-
-
-def _section(section: Section) -> Iterator[str]:
-    """Yield a section below its heading, or collapsed in ``<details>``, which GitHub and Sphinx support."""
-    if section.shown == "open":
-        yield f"## {escaped(section.title)}"
-        yield from _parts(section)
-        return
-    yield f"<details>\n<summary>{escape(plain(section.title), quote=False)}</summary>"
-    yield from _parts(section)
-    yield "</details>"
 
 
 def _parts(section: Section) -> Iterator[str]:

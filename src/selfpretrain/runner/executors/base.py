@@ -4,8 +4,9 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import DoesNotFit, SelfPretrainError, SpecError
+from ...errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
 from ..plan import PlannedStage
+from ..stage import Outcome, replay
 from ..workspace import Workspace
 
 
@@ -16,14 +17,6 @@ class Ended:
     stage: PlannedStage
     how: Literal["done", "failed", "lost", "stopped"]
     error: SelfPretrainError | None = None  # the reason, if it failed or was lost
-
-
-def failure_of(stage: PlannedStage, outcome: tuple[str, str]) -> Ended:
-    """Return how a stage ended that another process reports as failed, unfit or lost, and why."""
-    how, reason = outcome
-    if how == "unfit":
-        return Ended(stage, "failed", DoesNotFit(reason))
-    return Ended(stage, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
 
 class Executor(abc.ABC):
@@ -44,6 +37,18 @@ class Executor(abc.ABC):
         raise SpecError(
             "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- selfpretrain ...` detaches"
         )
+
+    def ended(self, stage: PlannedStage, outcome: Outcome) -> Ended:
+        """Return how a stage has ended in another process; replay its events in this one if it is done."""
+        how, reason = outcome
+        if how == "done":
+            replay(self.workspace.folder(stage.id))
+            return Ended(stage, "done")
+        if how == "stopped":
+            return Ended(stage, "stopped", Interrupted(reason))
+        if how == "unfit":
+            return Ended(stage, "failed", DoesNotFit(reason))
+        return Ended(stage, "lost" if how == "lost" else "failed", SelfPretrainError(reason))
 
     def announce(self, stages: list[PlannedStage]) -> None:  # noqa: B027  # optional
         """Announce all stages that will be started, each after the one that it starts from."""

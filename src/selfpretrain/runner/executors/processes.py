@@ -8,10 +8,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -61,21 +59,37 @@ class Processes(Executor):
 
     def start(self, stage: PlannedStage) -> None:
         """Submit a stage to the pool."""
+        device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
+        workspace = replace(self.workspace, stop=never, device=device)
+        # Workers that are spawned now inherit the mask, so that only the parent handles Ctrl-C.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with _block_sigint():
-                device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
-                workspace = replace(self.workspace, stop=never, device=device)
-                self._running[self._pool.submit(_run_in_worker, stage, workspace)] = stage
+            self._running[self._pool.submit(_run_in_worker, stage, workspace)] = stage
         except BrokenProcessPool:
             self._lost.append(_lost_stage(stage))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def poll(self, timeout: float) -> list[Ended]:
         """Return the stages that have ended, and emit the workers' events in this process."""
         finished, _ = wait(self._running, timeout=timeout, return_when=FIRST_COMPLETED)
         self._forward_events()
-        lost = self._lost
+        ended = self._lost
         self._lost = []
-        return lost + [_to_ended(self._running.pop(future), future.exception()) for future in finished]
+        for future in finished:
+            stage = self._running.pop(future)
+            error = future.exception()
+            if isinstance(error, Interrupted):
+                ended.append(Ended(stage, "stopped", error))
+            elif isinstance(error, SelfPretrainError):
+                ended.append(Ended(stage, "failed", error))
+            elif isinstance(error, BrokenProcessPool):
+                ended.append(_lost_stage(stage))
+            elif error is not None:
+                raise error
+            else:
+                ended.append(Ended(stage, "done"))
+        return ended
 
     def stop(self) -> None:
         """Set the event that every worker checks after each step."""
@@ -121,30 +135,8 @@ def _check_main_guard() -> None:
             )
 
 
-def _to_ended(stage: PlannedStage, error: BaseException | None) -> Ended:
-    if isinstance(error, Interrupted):
-        return Ended(stage, "stopped", error)
-    if isinstance(error, SelfPretrainError):
-        return Ended(stage, "failed", error)
-    if isinstance(error, BrokenProcessPool):
-        return _lost_stage(stage)
-    if error is not None:
-        raise error
-    return Ended(stage, "done")
-
-
 def _lost_stage(stage: PlannedStage) -> Ended:
     return Ended(stage, "lost", SelfPretrainError(f"{KILLED_MESSAGE}, run the same command again"))
-
-
-@contextmanager
-def _block_sigint() -> Iterator[None]:
-    """Block SIGINT while workers are spawned, so that only the parent handles Ctrl-C."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # The rest runs in a worker process.

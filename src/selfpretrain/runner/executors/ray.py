@@ -9,11 +9,11 @@ import os
 from typing import Any
 
 from ... import registry
-from ...errors import Interrupted, SpecError
+from ...errors import SpecError
 from ..plan import PlannedStage
-from ..stage import Outcome, RemoteStage, replay, run_remote
+from ..stage import Outcome, RemoteStage, run_remote
 from ..workspace import Workspace
-from .base import Ended, Executor, failure_of
+from .base import Ended, Executor
 
 RETRIES = 3
 """How often Ray restarts a stage whose process or node died."""
@@ -61,16 +61,8 @@ class Ray(Executor):
         if not self._running:
             return []
         finished, _ = self._ray.wait(list(self._running), timeout=timeout)
-        return [self._to_ended(self._running.pop(task), task) for task in finished]
-
-    def _to_ended(self, stage: PlannedStage, task: Any) -> Ended:
-        how, reason = self._outcome(stage, task)
-        if how == "done":
-            replay(self.workspace.folder(stage.id))
-            return Ended(stage, "done")
-        if how == "stopped":
-            return Ended(stage, "stopped", Interrupted(reason))
-        return failure_of(stage, (how, reason))
+        ended = [(self._running.pop(task), task) for task in finished]
+        return [self.ended(stage, self._outcome(stage, task)) for stage, task in ended]
 
     def _outcome(self, stage: PlannedStage, task: Any) -> Outcome:
         errors = self._ray.exceptions

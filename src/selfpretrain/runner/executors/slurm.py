@@ -14,17 +14,15 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ... import registry
-from ...errors import DoesNotFit, Interrupted, SpecError, StageFailed
+from ...errors import DoesNotFit, SpecError, StageFailed
 from ..plan import PlannedStage
-from ..stage import Outcome, RemoteStage, replay
+from ..stage import Outcome, RemoteStage
 from ..workspace import Workspace
-from .base import Ended, Executor, failure_of
+from .base import Ended, Executor
 
 POLL_SECONDS = 2.0
 """Seconds between queries of the queue."""
@@ -87,14 +85,16 @@ class Slurm(Executor):
                 self._submit(family[first : first + MAX_ARRAY], parent)
 
     def _submit(self, stages: list[PlannedStage], parent: str | None = None) -> None:
-        with _explain_errors():
+        remote = [RemoteStage.of(stage, self.workspace) for stage in stages]
+        dependency = {"dependency": f"afterok:{self._submitted[parent].job_id}"} if parent else {}
+        parameters = {"kill-on-invalid-dep": "yes", "requeue": True} | dependency | self._flags
+        try:
             slurm = self._submitit.SlurmExecutor(self.workspace.runs.absolute() / "slurm", 10**6)
-            dependency = {"dependency": f"afterok:{self._submitted[parent].job_id}"} if parent else {}
-            parameters = {"kill-on-invalid-dep": "yes", "requeue": True} | dependency | self._flags
             slurm.update_parameters(time=10**6, array_parallelism=MAX_ARRAY, additional_parameters=parameters)
-            submitted = slurm.map_array(
-                run_in_job, [RemoteStage.of(stage, self.workspace) for stage in stages]
-            )
+            submitted = slurm.map_array(run_in_job, remote)
+        except (RuntimeError, OSError) as error:
+            lines = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
+            raise SpecError(f"Slurm takes no jobs from here: {' '.join(lines[0].split())[:200]}") from error
         self._submitted |= {stage.id: job for stage, job in zip(stages, submitted, strict=True)}
 
     def start(self, stage: PlannedStage) -> None:
@@ -115,17 +115,8 @@ class Slurm(Executor):
             if outcome := self._outcome(stage):
                 self._missing_since.pop(stage.id, None)
                 del self._running[stage.id], self._submitted[stage.id]
-                found.append(self._to_ended(stage, outcome))
+                found.append(self.ended(stage, outcome))
         return found
-
-    def _to_ended(self, stage: PlannedStage, outcome: Outcome) -> Ended:
-        how, reason = outcome
-        if how == "done":
-            replay(self.workspace.folder(stage.id))
-            return Ended(stage, "done")
-        if how == "stopped":
-            return Ended(stage, "stopped", Interrupted(reason))
-        return failure_of(stage, outcome)
 
     def _outcome(self, stage: PlannedStage) -> Outcome | None:
         submitted = self._submitted[stage.id]
@@ -202,17 +193,12 @@ def run_in_job(stage: RemoteStage) -> None:
     signal.signal(signal.SIGUSR2, previous)
     if status == "stopped":
         if requeue_signals:
-            subprocess.run(["scontrol", "requeue", _job_id()], check=True)
+            array = os.environ.get("SLURM_ARRAY_JOB_ID")
+            own = f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ["SLURM_JOB_ID"]
+            subprocess.run(["scontrol", "requeue", own], check=True)
         time.sleep(KILL_WAIT)
     if status != "done":
         raise (DoesNotFit if status == "unfit" else StageFailed)(reason)
-
-
-def _job_id() -> str:
-    """Return the Slurm id of this job."""
-    array = os.environ.get("SLURM_ARRAY_JOB_ID")
-    index = os.environ.get("SLURM_ARRAY_TASK_ID")
-    return f"{array}_{index}" if array else os.environ["SLURM_JOB_ID"]
 
 
 def _sbatch_flags(workspace: Workspace) -> dict[str, str | int]:
@@ -229,15 +215,6 @@ def _sbatch_flags(workspace: Workspace) -> dict[str, str | int]:
     return flags | {
         name.replace("-", "_"): settings[name] for name in settings if name not in ("cpus", "gpus")
     }
-
-
-@contextmanager
-def _explain_errors() -> Iterator[None]:
-    try:
-        yield
-    except (RuntimeError, OSError) as error:
-        lines = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
-        raise SpecError(f"Slurm takes no jobs from here: {' '.join(lines[0].split())[:200]}") from error
 
 
 def _run_command(*command: str) -> str | None:

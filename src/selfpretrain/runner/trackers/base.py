@@ -2,13 +2,13 @@
 
 import abc
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 from ... import registry
 from ...registry import find
-from ...system.events import Event, Listener, listen
+from ...system.events import Event, listen
 from ..workspace import Workspace
 
 
@@ -86,7 +86,7 @@ def tracking(workspace: Workspace) -> Iterator[None]:
     trackers: list[Tracker] = [find("trackers", name)(workspace) for name in workspace.trackers]
     with ExitStack() as stack:
         for tracker in trackers:
-            stack.callback(_harmless(tracker, _closing(tracker)), Event("close", ""))
+            stack.callback(_harmless(tracker, tracker.close))
             stack.enter_context(listen(_harmless(tracker, tracker.log_event)))
         yield
 
@@ -102,24 +102,20 @@ def scalars(event: Event) -> dict[str, float]:
     return found
 
 
-def _closing(tracker: Tracker) -> Listener:
-    return lambda event: tracker.close()
-
-
-def _harmless(tracker: Tracker, log_event: Listener) -> Listener:
-    """Wrap a tracker so that its first failure is a warning, and it receives no further events."""
+def _harmless(tracker: Tracker, method: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a method of a tracker so that its first failure is a warning, and it is not called again."""
     failed = False
 
-    def log_unless_failed(event: Event) -> None:
+    def call_unless_failed(*event: Event) -> None:
         nonlocal failed
         if failed:
             return
         try:
-            log_event(event)
+            method(*event)
         except Exception as error:  # a broken tracker must not stop training
             failed = True
             name = type(tracker).__name__
             reason = " ".join(str(error).split())[:200]
             warnings.warn(f"tracker {name} failed and stops logging: {reason}", stacklevel=2)
 
-    return log_unless_failed
+    return call_unless_failed

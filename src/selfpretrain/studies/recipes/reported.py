@@ -46,8 +46,17 @@ def paper_recipe(paper: str, task: str, family: str, objective: str = "masked") 
         SpecError: if the paper has no such recipe; the message lists those it has.
     """
     key = RecipeKey(paper, task, family, objective)
-    _check_key(key)
-    return _recipes(paper)[key]
+    recipes = _recipes(paper)
+    if key in recipes:
+        return recipes[key]
+    for i, field in enumerate(RecipeKey._fields):
+        known = OBJECTIVES if field == "objective" else list(dict.fromkeys(each[i] for each in recipes))
+        if key[i] not in known:
+            raise UnknownName(f"{PAPERS[paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")
+    trained = _join_unique(f"{each.family} ({each.objective})" for each in recipes if each.task == task)
+    raise SpecError(
+        f"{PAPERS[paper]} report no recipe for {family} on {task} ({objective}); there, they have {trained}"
+    )
 
 
 def recipe_keys(paper: str) -> list[RecipeKey]:
@@ -108,21 +117,6 @@ def _recipes(paper: str) -> dict[RecipeKey, PaperRecipe]:
     if paper not in PAPERS:
         raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}")
     return read_recipes(paper)
-
-
-def _check_key(key: RecipeKey) -> None:
-    keys = list(_recipes(key.paper))
-    if key in keys:
-        return
-    for i, field in enumerate(RecipeKey._fields):
-        known = OBJECTIVES if field == "objective" else list(dict.fromkeys(each[i] for each in keys))
-        if key[i] not in known:
-            raise UnknownName(f"{PAPERS[key.paper]}: no {field} called {key[i]!r}{nearest(key[i], known)}")
-    trained = _join_unique(f"{each.family} ({each.objective})" for each in keys if each.task == key.task)
-    raise SpecError(
-        f"{PAPERS[key.paper]} report no recipe for {key.family} on {key.task} ({key.objective}); "
-        f"there, they have {trained}"
-    )
 
 
 def _join_unique(names: Iterable[str]) -> str:

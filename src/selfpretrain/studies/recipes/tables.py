@@ -14,7 +14,7 @@ value stays as it is and which only gets a source.
 
 import csv
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import product
@@ -127,17 +127,15 @@ def task_constants() -> dict[str, TaskConstants]:
 def read_recipes(paper: str) -> dict[RecipeKey, PaperRecipe]:
     """Return all recipes of a paper, in the order of its tables."""
     rows = [row for name in TABLES for row in read_table(name)]
-    keys = dict.fromkeys(key for row in rows for key in _keys_made(row) if key.paper == paper)
+    keys: dict[RecipeKey, None] = {}  # an ordered set
+    for row in rows:
+        names = [row[column].split() for column in SELECTORS]
+        if not any("*" in name for column in names for name in column):  # patterns name no recipe
+            for recipe, task, objective in product(*names):
+                of_paper, _, family = recipe.partition("/")
+                if of_paper == paper:
+                    keys[RecipeKey(paper, task, family, objective)] = None
     return {key: _read_recipe(key, [row for row in rows if _selects(row, key)]) for key in keys}
-
-
-def _keys_made(row: dict[str, str]) -> Iterator[RecipeKey]:
-    """Yield the keys that a row names without patterns."""
-    names = [row[column].split() for column in SELECTORS]
-    if not any("*" in name for column in names for name in column):
-        for recipe, task, objective in product(*names):
-            paper, _, family = recipe.partition("/")
-            yield RecipeKey(paper, task, family, objective)
 
 
 def _selects(row: dict[str, str], key: RecipeKey) -> bool:
