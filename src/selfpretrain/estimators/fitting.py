@@ -37,7 +37,7 @@ from .simple import (
     counts_help,
 )
 from .stopping import GRACE, TimeLimit, all_right
-from .training import StoredTrainings, Trainings
+from .training import Trainings
 
 SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
@@ -77,8 +77,7 @@ class TaskFitting(EstimatorSettings):
         self, task: Task, folds: Sequence[Task], limit: TimeLimit, simple: Sequence[Candidate]
     ) -> Outcome:
         """Train networks, unless validation can show no gain over simple methods, or it was interrupted."""
-        kind = Trainings if self.runs is None else StoredTrainings
-        trainings = kind(self._workspace(limit.is_up), halves=self.batch_size == "auto")
+        trainings = self._trainings(limit.is_up)
         if limit.interrupted():
             problem = f"the network was not trained: {limit.reason}"
             return untrained(self.recipe(task), trainings, problem)

@@ -81,7 +81,6 @@ class Search:
     def best(self) -> Outcome:
         """Try the settings, and return the best one, trained on all folds.
 
-        The two best are averaged if that gives better probabilities.
         Where no setting can be, the outcome says why; its networks are those of some folds, or not trained.
         """
         start = time.monotonic()
@@ -94,10 +93,7 @@ class Search:
         except Interrupted:
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
-            first, *others = sorted(finished, key=lambda trial: -trial.score)
-            pair = [first, *others[:1]]
-            alone, both = (sureness(self._output, _answers_of(trials)) for trials in ([first], pair))
-            return self._outcome(pair if both > alone else [first], self._options(finished), start)
+            return self._outcome(self._together(finished), self._options(finished), start)
         problem = f"the network was not trained on all folds: {self.limit.reason}"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
@@ -114,10 +110,7 @@ class Search:
                 self._first_round(trial)
         trials = [trial for trial in trials if trial.done] or trials
         trials += self._with_poolings(trials, poolings)
-        best, *others = sorted(trials, key=lambda trial: -trial.score)
-        # Besides the best, the best of another objective, if there is one.
-        others.sort(key=lambda trial: trial.settings["objective"] == best.settings["objective"])
-        finalists = [best, *others][:FINALISTS]
+        finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
             missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)
             if number == 0 or self.limit.left > missing * trial.fold_seconds:
@@ -316,6 +309,13 @@ class Search:
         models = tuple(recipe.model for recipe in recipes)
         return Predictor(models, recipes[0].last.objective, self.task.form, networks)
 
+    def _together(self, finished: list[_Trial]) -> list[_Trial]:
+        """Return the best trial, or the two best if their average gives better probabilities."""
+        best, *others = sorted(finished, key=lambda trial: -trial.score)
+        pair = [best, *others[:1]]
+        alone, both = (sureness(self._output, _answers_of(trials)) for trials in ([best], pair))
+        return pair if both > alone else [best]
+
     def _options(self, finished: list[_Trial]) -> Options:
         """Return the answers that the choice was made from, of all trials of the first round.
 
@@ -372,6 +372,13 @@ def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:
     """Return a trial of the same settings with another pooling, which has not been trained."""
     recipe = replace(trial.recipe, model=replace(trial.recipe.model, pooling=pooling))
     return _Trial(trial.settings, recipe)
+
+
+def _finalists(trials: list[_Trial]) -> list[_Trial]:
+    """Return the trials of the second round: the best, and the best of another objective, if there is one."""
+    best, *others = sorted(trials, key=lambda trial: -trial.score)
+    others.sort(key=lambda trial: trial.settings["objective"] == best.settings["objective"])
+    return [best, *others][:FINALISTS]
 
 
 def trainings(trials: int, folds: int) -> float:

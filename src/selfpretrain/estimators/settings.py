@@ -33,7 +33,7 @@ from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
 from .in_memory import InMemoryTask
-from .training import steps_of
+from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
@@ -326,6 +326,10 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the workspace of this machine, where work stops when asked to."""
         workspace = Workspace.of(Path(self.runs or "runs"), self.device, "1")
         return replace(workspace, quiet=not self.verbose, stop=stop)
+
+    def _trainings(self, stop: Stop = never) -> Trainings:
+        kind = Trainings if self.runs is None else StoredTrainings
+        return kind(self._workspace(stop), halves=self.batch_size == "auto")
 
 
 def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage:
