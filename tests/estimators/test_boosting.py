@@ -6,8 +6,11 @@ import torch
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor
-from selfpretrain.data.spec import Classes, ClassSets, Reals
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import Classes, ClassSets, Reals, SequenceSpec, Values
+from selfpretrain.estimators import simple
 from selfpretrain.tasks.simple import models
+from selfpretrain.tasks.simple.features import FlatValues
 from selfpretrain.tasks.simple.models import NEVER, BoostedTrees, fit_boosted
 
 RANDOM = np.random.RandomState(0)
@@ -102,3 +105,21 @@ def test_there_are_fewer_trees_for_many_classes():
     y = np.arange(200) % 40
     model = fit_boosted(X, y, WEIGHTS, Classes(names(40)), 2)
     assert len(model.root) == models.MIN_TREES * 40
+
+
+def test_many_sequences_are_answered_some_at_a_time(monkeypatch):
+    data = SequenceDataset.from_array(X[:, :, None].astype(np.float32), (X[:, 0] > 0).astype(int))
+    features = FlatValues()
+    features.fit(data)
+    form = SequenceSpec(Values(1), 6, Classes(names(2)))
+    model = fit_boosted(features.transform(data), data.targets.numpy(), WEIGHTS, form.target, 2)
+    predictor = simple.SimplePredictor(form, features, model)
+    at_once = predictor.probabilities(data)
+    monkeypatch.setattr(simple, "AT_A_TIME", 7)
+    sizes = []
+    transform = FlatValues.transform
+    monkeypatch.setattr(
+        FlatValues, "transform", lambda self, some: sizes.append(len(some)) or transform(self, some)
+    )
+    assert (predictor.probabilities(data) == at_once).all()
+    assert sum(sizes) == 200 and max(sizes) == 7

@@ -44,6 +44,8 @@ MAX_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
 MAX_DENSE = 5_000
 """The same for numbers, of which every example has all."""
+AT_A_TIME = 2_000
+"""Most sequences whose features are in memory at a time where they are predicted."""
 ASKED = 200
 """Most labelled sequences that are asked whether counts of n-grams help."""
 HELPS = 0.025
@@ -86,7 +88,8 @@ class SimplePredictor:
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
-        scores = self.model.scores(self.features.transform(data))
+        parts = [data.take(rows) for rows in torch.arange(len(data)).split(AT_A_TIME)]
+        scores = np.concatenate([self.model.scores(self.features.transform(part)) for part in parts])
         if self.output == "reals":
             return scores
         return np.asarray(expit(scores) if self.output == "sets" else softmax(scores, axis=1))
