@@ -44,7 +44,8 @@ def summary(rows: dict[str, dict[str, dict[str, str]]]) -> Table:
         ["method", "accuracy", "mean rank", "within a point of the best", "seconds to fit: median", "most"]
     ]
     for at, method in enumerate(METHODS):
-        middle, most = np.median(seconds[:, at]), seconds[:, at].max()
+        middle = np.median(seconds[:, at])
+        most = seconds[:, at].max()
         scores = [f"{accuracy[:, at].mean():.2f}", f"{ranks[at]:.2f}", f"{near[at]:.0f} %"]
         table.append([method, *scores, f"{middle:.0f}", f"{most:.0f}"])
     return table

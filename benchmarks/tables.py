@@ -18,6 +18,8 @@ def put(page: Path, name: str, table: Table) -> None:
     marks = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     pattern = re.compile(re.escape(marks[0]) + ".*?" + re.escape(marks[1]), re.DOTALL)
     text = page.read_text(encoding="utf-8")
+    if not pattern.search(text):
+        raise ValueError(f"{page} has no marks {marks[0].strip()} and {marks[1]}")
     page.write_text(
         pattern.sub(lambda _: f"{marks[0]}\n{written(table)}\n\n{marks[1]}", text), encoding="utf-8"
     )

@@ -203,14 +203,16 @@ def _show_cells(folder: Path, as_json: bool) -> None:
         print_json([{k: r[k] for k in keys if k in r} | {"stage": Path(r["stage"]).name} for r in rows])
         return
     say(f"{folder.name}: {results.title}", style="bold")
-    table = Table("task", "row", "column", "seed", "test", box=None, padding=(0, 2, 0, 0))
-    stages = [Path(cell.folders[-1]).name for task in results.tasks for cell in task.cells]
-    table.add_column("stage", min_width=max(map(len, stages), default=0))  # whole, to be typed
+    found = []
     for task in results.tasks:
         for cell in task.cells:
             score = f"{cell.score:.4f}" if cell.score is not None else cell.state
             words = (task.label, cell.row, cell.column, task.repetition(cell), score)
-            table.add_row(*map(Text, words), Path(cell.folders[-1]).name)
+            found.append((*words, Path(cell.folders[-1]).name))
+    table = Table("task", "row", "column", "seed", "test", box=None, padding=(0, 2, 0, 0))
+    table.add_column("stage", min_width=max((len(row[-1]) for row in found), default=0))  # whole, to be typed
+    for row in found:
+        table.add_row(*map(Text, row))
     Console().print(table, soft_wrap=True)
     say("next: selfpretrain show STAGE")
 

@@ -231,7 +231,8 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
         content = read_json(path)
         complete = all(isinstance(content.get(split), list) for split in SPLITS)
         if complete and examples_digest(content["train"]) == digest:
-            task, manifest = path.stem, content
+            task = path.stem
+            manifest = content
             break
     train = [] if isinstance(data, str) else training_data(data).digests()
     how = data if isinstance(data, str) else "hashed again from the data"

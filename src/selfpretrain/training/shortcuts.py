@@ -98,7 +98,7 @@ def _arange(args: Any, kwargs: Any) -> Tensor | None:
 
 @_for(aten.mm.default, aten.bmm.default, aten.addmm.default, aten.baddbmm.default)
 def _product(args: Any, kwargs: Any) -> Tensor:
-    """Of the last two: a product may be added to another tensor."""
+    """Return the product of the last two, which may be added to another tensor."""
     x, y = args[-2:]
     return x.new_empty(*x.shape[:-1], y.shape[-1])
 

@@ -125,10 +125,7 @@ def _usable(
     if plan.signal == "values" and not kept_as_is:
         offsets = offsets_of(found.flat)  # without them, float32 would blur the values
         flat = centred(found.flat, offsets)
-        large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]  # counts and times beyond 16,777,216
-        with np.errstate(over="ignore"):
-            rounded = (large % 1 == 0) & (large.astype(np.float32) != large)
-        counts["whole numbers among the values are rounded to float32"] = int(rounded.sum())
+        counts["whole numbers among the values are rounded to float32"] = _rounded(flat)
         counts[f"sequences {BLUR}"] = blurred(flat, found.lengths)
         found = _fill_missing(replace(found, flat=flat), options.missing, plan)
     empty = found.lengths == 0
@@ -256,3 +253,12 @@ def _near_duplicates(
         f"{count:,} of {len(held):,} val and test sequences share half of their content with one of "
         f"train; are they overlapping windows of one recording? {advice}"
     ]
+
+
+def _rounded(flat: np.ndarray) -> int:
+    """Count whole numbers that float32 cannot represent, such as counts and times beyond 16,777,216."""
+    if flat.dtype.itemsize < 4 or flat.dtype == np.float32 or not flat.size:  # most are, and may be large
+        return 0
+    large = flat[(np.abs(flat) > EXACT) & np.isfinite(flat)]
+    with np.errstate(over="ignore"):
+        return int(((large % 1 == 0) & (large.astype(np.float32) != large)).sum())

@@ -39,7 +39,8 @@ class IntervalQuantiles(NumbersOfValues):
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, channels times some 12 per position of the longest sequence)."""
         lengths = examples.lengths[0].numpy()
-        parts, order = [], []
+        parts = []
+        order = []
         for length in np.unique(lengths):
             rows = np.flatnonzero(lengths == length)
             for some in np.array_split(rows, -(-len(rows) * int(length) // GROUP)):
@@ -52,12 +53,12 @@ class IntervalQuantiles(NumbersOfValues):
         return np.concatenate(parts)[np.concatenate(order).argsort()]
 
     def _of_channel(self, x: Series) -> Float64[np.ndarray, "n K"]:
-        longest = _transformed(np.zeros((1, self.length)))
+        longest = (*(self.length,) * 3, self.length // 2 + 1)  # lengths of what a sequence becomes
         found = []
         for series, full in zip(_transformed(x), longest, strict=True):
-            for begin, end, number in intervals(full.shape[1]):
-                first = begin * series.shape[1] // full.shape[1]
-                last = max(first + 1, end * series.shape[1] // full.shape[1])
+            for begin, end, number in intervals(full):
+                first = begin * series.shape[1] // full
+                last = max(first + 1, end * series.shape[1] // full)
                 found.append(quantiles(series[:, first:last], number))
         return np.concatenate(found, axis=1)
 

@@ -223,6 +223,8 @@ class RandomTrees(Trees):
 
     def scores(self, x: Matrix) -> np.ndarray:
         """Return logits, or numbers (rows, K)."""
+        if isinstance(x, Rows):
+            return x.scores(self.scores)
         mean = sum(self.answers[leaf] for leaf in self.leaves(x)) / len(self.root)
         return np.asarray(mean if mean.shape[1] == 1 else np.log(np.maximum(mean, LEAST)))
 
