@@ -51,6 +51,34 @@ def test_where_a_simple_method_is_right_on_all_of_validation_no_network_is_train
         SequenceClassifier.load(model.save(tmp_path / "model")).transform(TEXTS)
 
 
+def test_networks_far_behind_a_simple_method_are_given_up_after_the_first_round(capsys):
+    noisy = [*TEXTS[:50], *(text[:-1] + "xy"[text[-1] == "x"] for text in TEXTS[50:])]
+    model = SequenceClassifier(**SMALL, verbose=True, minutes=5).fit(noisy, CLASSES)
+    assert {row["round"] for row in model.trials_} == {"first"} and not model.averaged_
+    assert re.search("not trained: . settings? .*; .* is more than 2 standard errors better", model.left_out_)
+    assert all("SPT" not in row["name"] for row in model.leaderboard_)
+    assert model.transform(noisy).shape == (60, 8)
+    again = SequenceClassifier(**SMALL, exhaustive=True).fit(noisy, CLASSES)
+    assert {row["round"] for row in again.trials_} == {"first", "second"}
+
+
+def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_training, tmp_path):
+    ten = [*CLASSES[:10], *[None] * 50]
+    model = SequenceClassifier(**SMALL).fit(TEXTS, ten)
+    assert not model.trained_ and model.leaderboard_ == [] and model.kept_score_ is None
+    assert model.kept_.startswith("kept: logistic regression on 1-") and "fewer than 20 labels" in model.kept_
+    assert "exhaustive=True" in model.left_out_
+    again = SequenceClassifier.load(model.save(tmp_path / "model"))
+    assert (again.predict(TEXTS) == model.predict(TEXTS)).all()
+
+
+@pytest.mark.parametrize("settings", [{"exhaustive": True}, {"model": "network"}])
+def test_of_few_labels_a_network_learns_where_it_is_asked_for(settings):
+    model = SequenceClassifier(**SMALL, **settings).fit(TEXTS[:10], CLASSES[:10])
+    assert model.trained_ and bool(model.simple_) == ("exhaustive" in settings)
+    assert model.transform(TEXTS).shape == (60, 8)
+
+
 @pytest.mark.parametrize(
     ("settings", "rows", "groups"),
     [

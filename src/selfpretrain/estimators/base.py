@@ -59,10 +59,11 @@ class SequenceEstimator(TaskFitting):
         leaderboard_: candidates from the best to the worst: name, metric, score on validation with a 95 %
             interval, seconds, parameters. By these scores the best is chosen; so they are optimistic.
         kept_: what predicts, as text: the average, the network or a simple method.
-        kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out.
+        kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out, as
+            of fewer than 20 labels, of which a usual simple method predicts.
         trials_: settings of networks that were tried: score, seconds and round.
-        trained_: whether the network was trained; False where no step fits into the time limit, or a simple
-            method makes no error on validation.
+        trained_: whether the network was trained; False where no step fits into the time limit, a simple
+            method makes no error on validation, or nothing is held out of fewer than 20 labels.
         left_out_: which settings of networks were not trained, why, and about how long they would take.
         interrupted_: whether Ctrl-C ended this fit: the best so far is kept; pressed again, it raises
             KeyboardInterrupt, as it does before anything is fitted.
@@ -97,10 +98,11 @@ class SequenceEstimator(TaskFitting):
             limit = TimeLimit.of(self.minutes, interrupted)
             folds = self._folds(task)
             simple = self._simple_candidates(task, folds, limit)
-            found = self._train(task, folds, limit, simple)
-            if interrupted() and not (simple or found.trained):
+            usual = self._usual_method(task, limit)
+            found = self._train(task, folds, limit, simple, usual)
+            if interrupted() and not (simple or usual or found.trained):
                 raise KeyboardInterrupt
-            self._keep_best(self._become(task, found), simple, folds)
+            self._keep_best(self._become(task, found), simple, folds, usual)
         self.interrupted_ = interrupted()
         if self.interrupted_ and not found.problem:
             warnings.warn("fit was interrupted: the best so far is kept", stacklevel=2)

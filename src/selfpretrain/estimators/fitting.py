@@ -22,7 +22,7 @@ from ..training.model import Network
 from ..training.recipe import Recipe
 from ..training.train import Stop, never
 from . import leaderboard
-from .in_memory import InMemoryTask, facts, labelled_only, offsets_of, val_groups
+from .in_memory import FEW, InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import ESTIMATORS, Predictor
@@ -43,6 +43,7 @@ SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
 SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
+TOO_FEW = f"nothing is held out of fewer than {FEW} labels, so nothing can be compared"
 
 
 class TaskFitting(EstimatorSettings):
@@ -74,7 +75,12 @@ class TaskFitting(EstimatorSettings):
         return False
 
     def _train(
-        self, task: Task, folds: Sequence[Task], limit: TimeLimit, simple: Sequence[Candidate]
+        self,
+        task: Task,
+        folds: Sequence[Task],
+        limit: TimeLimit,
+        simple: Sequence[Candidate],
+        usual: SimplePredictor | None,
     ) -> Outcome:
         """Train networks, unless validation can show no gain over simple methods, or it was interrupted."""
         trainings = self._trainings(limit.is_up)
@@ -82,12 +88,13 @@ class TaskFitting(EstimatorSettings):
             problem = f"the network was not trained: {limit.reason}"
             return untrained(self.recipe(task), trainings, problem)
         searches = self._searches(task)
-        if right := "" if self.exhaustive else all_right(simple, folds):
+        why = TOO_FEW if usual else all_right(simple, folds)
+        if why and not self.exhaustive:
             with until(limit.end, limit.interrupted):
                 if searches:
-                    said = Search(self, task, trainings, limit, folds).left_out(right)
+                    said = Search(self, task, trainings, limit, folds).left_out(why)
                 else:
-                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), right)
+                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), why)
             return replace(untrained(self.recipe(task), trainings, ""), left_out=said)
         if not searches:
             return self._train_once(task, limit, trainings)
@@ -96,7 +103,7 @@ class TaskFitting(EstimatorSettings):
             labelled_only(task.load("train")),
             limit.at(SIMPLE_ENDS),
         )
-        return Search(self, task, trainings, limit, folds, counted).best()
+        return Search(self, task, trainings, limit, folds, counted, simple).best()
 
     def _train_once(self, task: Task, limit: TimeLimit, trainings: Trainings) -> Outcome:
         """Train the first setting, as far as the time allows."""
@@ -153,8 +160,7 @@ class TaskFitting(EstimatorSettings):
 
     def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:
         """Fit the simple methods that suit the task, unless the network is kept in any case."""
-        skipped = self.model == "network" or self.scale == "smoke" or not self._predicts
-        if skipped or not has_val(task):
+        if not (self._tries_simple and has_val(task)):
             return []
         whole = labelled_only(task.load("train"))
         if isinstance(task, InMemoryTask):
@@ -169,7 +175,21 @@ class TaskFitting(EstimatorSettings):
                 self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
             self.say(leaderboard.line(row))
             found.append(each)
+            if not self.exhaustive and all_right([each], folds):
+                break
         return found
+
+    @property
+    def _tries_simple(self) -> bool:
+        """Return whether simple methods may be kept."""
+        return self.model != "network" and self.scale != "smoke" and self._predicts
+
+    def _usual_method(self, task: Task, limit: TimeLimit) -> SimplePredictor | None:
+        """Fit the usual simple method where labels are too few to hold any out; elsewhere it is None."""
+        labelled = labelled_only(task.load("train"))
+        if not self._tries_simple or has_val(task) or not 0 < len(labelled) < FEW:
+            return None
+        return self._simple_methods(task, [], limit.interrupted).usual(labelled)
 
     def _become(self, task: Task, found: Outcome) -> Outcome:
         """Take the networks that were trained, calibrate them, and return what they came to then."""
@@ -187,8 +207,15 @@ class TaskFitting(EstimatorSettings):
             answers = leaderboard.answers(self.predictor_, labelled_only(task.load("val")))
         return replace(found, answers=answers, problem=problem)
 
-    def _keep_best(self, found: Outcome, simple: list[Candidate], folds: Sequence[Task]) -> None:
+    def _keep_best(
+        self, found: Outcome, simple: list[Candidate], folds: Sequence[Task], usual: SimplePredictor | None
+    ) -> None:
         """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
+        if usual:
+            self.simple_ = (usual,)
+            self.kept_ = f"kept: {usual.name}; {TOO_FEW}"
+            self.say(self.kept_)
+            return
         answers = found.answers
         network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
         verdict = choose(network, simple, found.problem, val_groups(folds), len(folds))

@@ -187,6 +187,12 @@ def _counts(n: int) -> np.ndarray:
     return np.stack([np.bincount(drawn, minlength=n) for drawn in resamples(n, None, DRAWS)]).astype(float)
 
 
+def errors_above(output: Output, best: Answers, other: Answers, groups: np.ndarray | None = None) -> float:
+    """Return by how many standard errors the score of some answers is above that of others."""
+    unit = _units(groups)
+    return _errors_above(output, _tally(output, best, unit), _tally(output, other, unit))
+
+
 def _errors_above(output: Output, best: np.ndarray, other: np.ndarray) -> float:
     """Return by how many standard errors one score is above the other, from bootstrap resamples."""
     above, below = (_metrics(output, _counts(len(tally)) @ tally) for tally in (best, other))

@@ -32,11 +32,11 @@ from ..training import cost
 from ..training.recipe import Recipe, build_network
 from .budgets import MANY
 from .in_memory import FEW, clusters_of, labelled_only, val_groups
-from .leaderboard import answers, line, score, scored, sureness
+from .leaderboard import answers, errors_above, line, score, scored, sureness
 from .outcome import Outcome, title
 from .predictor import Output, Predictor
 from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, too_short
-from .simple import Answers, Options, average_answers, finite
+from .simple import Answers, Candidate, Options, average_answers, finite
 from .stopping import GRACE, TimeLimit
 from .training import Trainings, steps_of
 
@@ -51,6 +51,8 @@ PRETRAINING = 0.6
 """Most of a time limit that pretraining takes, after which it ends."""
 FINETUNING = 0.1
 """Share of a time limit after which each finetuning ends."""
+BEHIND = 2.0
+"""Standard errors by which a simple method is ahead of all networks of a first round that is the last."""
 
 
 @dataclass(eq=False)
@@ -75,6 +77,7 @@ class Search:
     limit: TimeLimit  # of the whole fit
     folds: Sequence[Task]
     counted: bool = False  # whether counts of n-grams help to label positions
+    simple: Sequence[Candidate] = ()  # simple methods, which networks are to be better than
     trials: list[Json] = field(default_factory=list)
     begun: list[_Trial] = field(default_factory=list)
 
@@ -89,7 +92,10 @@ class Search:
         except TimeIsUp as error:
             return untrained(self._first_recipe(), self.trainings, str(error))
         try:
-            finished = self._both_rounds(trials)
+            trials = self._first_rounds(trials)
+            if ahead := self._ahead():
+                return self._ended(ahead, start)
+            finished = self._second_round(trials)
         except Interrupted:
             finished = [trial for trial in self.begun if len(trial.done) == len(self.folds)]
         if finished:
@@ -100,16 +106,46 @@ class Search:
             return untrained(self._first_recipe(), self.trainings, problem)
         return replace(self._outcome([best], None, start), problem=problem)
 
-    def _both_rounds(self, trials: list[_Trial]) -> list[_Trial]:
-        """Return the trials that are trained on all folds with all steps."""
-        poolings = self.estimator.poolings(self.task)
+    def _first_rounds(self, trials: list[_Trial]) -> list[_Trial]:
+        """Return the trials that are trained in the first round, or all if there is none."""
         first, second = _rounds(len(self.folds))
-        for number, trial in enumerate(trials if len(trials) + len(poolings) > 1 else ()):
+        rounds = len(trials) + len(self.estimator.poolings(self.task)) > 1
+        for number, trial in enumerate(trials if rounds else ()):
             least = min((other.fold_seconds for other in trials[:number]), default=0.0)
             if least * (first + second) <= self.limit.left:
                 self._first_round(trial)
-        trials = [trial for trial in trials if trial.done] or trials
-        trials += self._with_poolings(trials, poolings)
+        return [trial for trial in trials if trial.done] or trials
+
+    def _ahead(self) -> str:
+        """Return which simple method is so far ahead that the search ends, see ``BEHIND``; "" if none is.
+
+        With one split the first round has too few steps to tell.
+        """
+        best = max(self.begun, key=lambda trial: trial.score, default=None)
+        if best is None or self.estimator.exhaustive or len(self.folds) == 1:
+            return ""
+        sizes = [len(labelled_only(fold.load("val"))) for fold in self.folds]
+        asked = np.repeat([fold in best.answers for fold in range(len(sizes))], sizes)
+        groups = val_groups([self.folds[fold] for fold in sorted(best.answers)])
+        for each in self.simple:
+            same = tuple(answer[asked] for answer in each.answers)
+            if errors_above(self._output, same, _joined(best.answers), groups) > BEHIND:
+                return f"{each.name} is more than {BEHIND:.0f} standard errors better than those that were"
+        return ""
+
+    def _ended(self, ahead: str, start: float) -> Outcome:
+        """Return the outcome of a search that ends with the first round: no network is a candidate."""
+        best = max(self.begun, key=lambda trial: trial.score)
+        recipes = list(best.done.values())
+        networks = self._predictor(recipes).networks
+        scores = [self.trainings.scores(recipe) for recipe in recipes]
+        seconds = time.monotonic() - start
+        left_out = self.left_out(ahead)
+        return Outcome(recipes, networks, None, scores, seconds, self.trials, left_out=left_out)
+
+    def _second_round(self, trials: list[_Trial]) -> list[_Trial]:
+        """Try poolings, and return the trials that are trained on all folds with all steps."""
+        trials = trials + self._with_poolings(trials, self.estimator.poolings(self.task))
         finalists = _finalists(trials)
         for number, trial in enumerate(finalists):
             missing = 1 if len(self.folds) == 1 else len(self.folds) - len(trial.done)

@@ -204,7 +204,8 @@ class SimpleMethods:
             except TimeIsUp:
                 return None
             best = max(joined, key=lambda setting: self.quality(joined[setting]))
-            model = self._fit(method, *self._features(method, measured, labelled), best)
+            features, x, some = self._features(method, measured, labelled)
+            model = self._fit(method, features.forgetful(), x, some, best)
         return Candidate(
             model.name,
             model,
@@ -213,6 +214,15 @@ class SimpleMethods:
             model.parameters,
             Options([each for each in joined.values() if finite(each)]),
         )
+
+    def usual(self, labelled: SequenceDataset) -> SimplePredictor | None:
+        """Fit the first of the suitable methods, with the setting in the middle; None if there is none."""
+        for method in candidates_for(self.form, labelled)[:1]:
+            settings = method.settings(self.form.target)
+            features, x, some = self._features(method, method.measured(self.everything), labelled)
+            with threadpool_limits(1):
+                return self._fit(method, features.forgetful(), x, some, settings[len(settings) // 2])
+        return None
 
     def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
         """Return features without what needs labels, and the answers of every setting on all folds."""

@@ -70,7 +70,7 @@ class TimeLimit:
         """Return in a line what was not trained, why, about how long it would take, and how to do so.
 
         Args:
-            right: that a simple method is always right; "": the time is too short, or it was interrupted.
+            right: why no network is needed; "": the time is too short, or it was interrupted.
         """
         minutes = math.ceil((self.seconds + seconds) / 60)
         why = f"they do not fit into {format_duration(self.seconds)}"

@@ -69,6 +69,7 @@ def test_a_bump_somewhere_in_a_part_of_the_sequence_is_seen():
     data = SequenceDataset.from_sequences(rows, y)
     train, test = data.take(torch.arange(80)), data.take(torch.arange(80, 120))
     features = IntervalQuantiles()
+    features.measure(train)
     features.fit(train)
     model = fit_random(features.transform(train), y[:80], np.ones(80), Classes(("early", "late")), 0.1)
     assert (model.scores(features.transform(test)).argmax(1) == y[80:]).mean() > 0.9

@@ -30,6 +30,7 @@ Matrix = Any  # (rows, features) matrix, dense or sparse, or ``Rows``
 State = dict[str, Tensor]
 AROUND = 4  # neighbours on either side of a position
 WIDE = 12  # neighbours on either side of a position, for trees
+MAX_REMEMBERED = 20_000_000  # maximum number of features that are remembered, of a method: 160 MB
 MAX_NEIGHBOURS = 200  # maximum for all of them together: with several channels there are fewer
 CLOCKS = (2, 3, 4, 6, 8, 12, 16)  # periods in which positions are counted
 BANDS = 4  # octaves of frequency, from the highest down, of which the power is measured
@@ -59,6 +60,10 @@ class Features(abc.ABC):
         again.fit(labelled)
         return again
 
+    def forgetful(self) -> Self:
+        """Return these features without what they remember to save time."""
+        return self
+
     @abc.abstractmethod
     def transform(self, examples: SequenceDataset) -> Matrix:
         """Return the features, one row per example, or per position."""
@@ -75,14 +80,46 @@ class Features(abc.ABC):
             setattr(self, name, state[name].numpy().view(getattr(self, name).dtype))
 
 
+class Computed:
+    """The features of sequences that were computed before, by where a sequence begins in a flat tensor."""
+
+    def __init__(self, flat: Tensor) -> None:
+        self.flat = flat
+        self.rows: dict[int, np.ndarray] = {}
+
+    def of(self, examples: SequenceDataset, compute: Callable[[SequenceDataset], np.ndarray]) -> np.ndarray:
+        """Return the features (n, K) of examples of one sequence each, and compute those that are missing."""
+        if examples.flat is not self.flat:
+            return compute(examples)
+        starts = examples.starts[0].tolist()
+        missing = [row for row, start in enumerate(starts) if start not in self.rows]
+        found = compute(examples.take(torch.tensor(missing))) if missing else np.empty((0, 0))
+        if found.size + sum(row.size for row in self.rows.values()) > MAX_REMEMBERED:
+            return found if len(missing) == len(starts) else compute(examples)
+        self.rows |= zip((starts[row] for row in missing), found, strict=True)
+        return np.stack([self.rows[start] for start in starts])
+
+
 class Numbers(Features):
     """Features that are numbers, shifted and scaled to mean 0 and standard deviation 1 on training data."""
 
     parameters = ("mean", "spread")
+    once = False  # whether ``compute`` needs nothing that ``fit`` measures, so that folds share its results
 
     def __init__(self) -> None:
         self.mean = np.zeros(1)
         self.spread = np.ones(1)
+        self.computed: Computed | None = None
+
+    def measure(self, everything: SequenceDataset) -> None:
+        """Remember from here on what was computed, if that is of use; see ``once``."""
+        self.computed = Computed(everything.flat) if self.once else None
+
+    def forgetful(self) -> Self:
+        """Return a copy that remembers nothing."""
+        again = copy.copy(self)
+        again.computed = None
+        return again
 
     @abc.abstractmethod
     def compute(self, examples: SequenceDataset) -> np.ndarray:
@@ -111,7 +148,9 @@ class Numbers(Features):
 
     def _views(self, examples: SequenceDataset) -> np.ndarray:
         check_time()
-        return np.concatenate(np.split(self.compute(sequences(examples)), examples.views), axis=1)
+        each = sequences(examples)
+        found = self.computed.of(each, self.compute) if self.computed else self.compute(each)
+        return np.concatenate(np.split(found, examples.views), axis=1)
 
 
 class NumbersOfValues(Numbers):
@@ -280,6 +319,7 @@ class Summary(NumbersOfSequences):
     """Mean, standard deviation, minimum and maximum of every channel."""
 
     name = "mean, sd, min, max"
+    once = True
 
     def of_sequence(self, x: np.ndarray) -> np.ndarray:
         """Return (4 * channels,)."""
@@ -304,6 +344,7 @@ class Statistics(NumbersOfSequences):
     """Level, spread, shape and power of every channel, and the length of the sequence."""
 
     name = "statistics of values"
+    once = True
 
     def of_sequence(self, x: np.ndarray) -> np.ndarray:
         """Return (1 + 17 * channels,)."""

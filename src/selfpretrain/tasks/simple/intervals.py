@@ -26,15 +26,16 @@ class IntervalQuantiles(NumbersOfValues):
     """Quantiles of intervals of a channel, of its first and second differences, and of its spectrum."""
 
     name = "quantiles of intervals (QUANT)"
+    once = True
 
     def __init__(self) -> None:
         super().__init__()
         self.length = 1  # of the longest sequence: the intervals of others are stretched
 
-    def fit(self, examples: SequenceDataset) -> None:
-        """Measure the length, the units, and mean and spread of the quantiles."""
-        self.length = int(examples.lengths.max())
-        super().fit(examples)
+    def measure(self, everything: SequenceDataset) -> None:
+        """Measure the length."""
+        super().measure(everything)
+        self.length = int(everything.lengths.max())
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, channels times some 12 per position of the longest sequence)."""

@@ -49,6 +49,10 @@ class KernelShares(Numbers):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure the thresholds, and mean and spread of the shares."""
+        self._measure_thresholds(examples)
+        super().fit(examples)
+
+    def _measure_thresholds(self, examples: SequenceDataset) -> None:
         positions = int(examples.lengths.sum())
         dilations = [2**power for power in range(12) if (KERNEL_SIZE - 1) * 2**power < examples.longest.max()]
         # If not all dilations fit into the limit, keep the largest: they cover the longest range.
@@ -58,7 +62,6 @@ class KernelShares(Numbers):
         sample = sequences(examples.take(rows))
         weights = _kernels(sample)
         self.thresholds = [(each, _thresholds(sample, weights, each, quantiles)) for each in dilations]
-        super().fit(examples)
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, some thousand features)."""
@@ -83,6 +86,21 @@ class KernelShares(Numbers):
         super().load(state)
         found = [(int(name.split()[1]), x) for name, x in state.items() if name.startswith("dilation")]
         self.thresholds = sorted(found, key=lambda pair: pair[0])
+
+
+class SharedKernels(KernelShares):
+    """The same, with thresholds of all training sequences: all folds share the features of a sequence."""
+
+    once = True
+
+    def measure(self, everything: SequenceDataset) -> None:
+        """Measure the thresholds."""
+        super().measure(everything)
+        self._measure_thresholds(everything)
+
+    def fit(self, examples: SequenceDataset) -> None:
+        """Measure mean and spread of the shares."""
+        Numbers.fit(self, examples)
 
 
 def _kernels(examples: SequenceDataset) -> Tensor:

@@ -37,7 +37,7 @@ from .features import (
     of_all,
 )
 from .intervals import IntervalQuantiles
-from .kernels import FEATURES, KERNEL_SIZE, MANY_FEATURES, PLACES, WORK, KernelShares
+from .kernels import FEATURES, KERNEL_SIZE, MANY_FEATURES, PLACES, WORK, KernelShares, SharedKernels
 from .models import (
     SavedModel,
     UnsavedModel,
@@ -66,6 +66,7 @@ ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # grid of regularisation strengths of 
 DEPTHS = (2, 5)  # depths of boosted trees to try
 TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
 SHARES = (0.1,)  # features that a question of a random tree is chosen from, as a share of all
+SHARES_OF_FEW = (0.3,)  # the same where features are few
 MAX_INTERVALS = 2_500_000  # maximum number of values whose intervals are looked at: some seconds per fit
 MAX_FLAT = 4096  # maximum number of values per example to use all of them; longer examples are summarised
 MAX_ONE_HOT = 20_000  # maximum positions times vocabulary for a baseline on one-hot symbols
@@ -195,6 +196,8 @@ def simple_methods(
 ) -> list[Method]:
     """Return every simple method, and whether it suits the data as a candidate and as a baseline.
 
+    The first candidate is the usual one, which is kept where nothing can be validated.
+
     Args:
         labelled: number of training examples with a label.
         lengths: positions of all sequences.
@@ -219,7 +222,7 @@ def simple_methods(
     few = outputs <= MAX_BOOSTED
     sets = isinstance(form.target, ClassSets)
     in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
-    many_kernels = partial(KernelShares, MANY_FEATURES if few else FEATURES)
+    many_kernels = partial(SharedKernels, MANY_FEATURES if few else FEATURES)
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
@@ -229,17 +232,18 @@ def simple_methods(
         Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
         Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
         Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
-        Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
+        Method(many_kernels, LINEAR, LOGISTIC[:3], candidate=kernels),
+        Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
+        Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
+        Method(Statistics, RANDOM, SHARES_OF_FEW, candidate=values and few and classes),
+        Method(Statistics, BOOSTED, DEPTHS, candidate=values and few and not classes),
         Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),
         Method(FlatValues, NEAREST, (1,), baseline=flat and classes),
-        Method(Statistics, BOOSTED, DEPTHS, candidate=values and few),
-        Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
         Method(KernelShares, LINEAR, LOGISTIC[:3], baseline=isinstance(form.target, Reals) and kernels),
-        Method(many_kernels, LINEAR, LOGISTIC[:3], candidate=kernels),
         Method(hand_made, HISTOGRAMS, TREES, baseline=classes and histograms, many=True),
-        Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
         Method(Windows, LINEAR, LOGISTIC_POSITIONS, candidate=token_windows),
+        Method(Neighbours, LINEAR, LOGISTIC_POSITIONS, baseline=token_windows),
         Method(CohesionWindows, LINEAR, LOGISTIC_POSITIONS, boundaries, baseline=boundaries and unlabelled),
         Method(CohesionNumbers, BOOSTED, DEPTHS, boundaries, baseline=boundaries and unlabelled and few),
         Method(ValueWindows, LINEAR, LOGISTIC_POSITIONS, candidate=value_windows, baseline=value_windows),

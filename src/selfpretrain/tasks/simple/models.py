@@ -105,11 +105,15 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
         bias[present[0]] = 0.0
         return LinearModel(coef, bias)
     check_time()
+    span = None
+    if isinstance(x, np.ndarray) and len(x) < x.shape[1]:  # the best weights are in the span of the rows
+        span, rows = np.linalg.qr(x.T)
+        x = rows.T
     model = logistic(strength).fit(x, y, weights)
     columns = present[1:] if len(present) == 2 else present  # of two: the logit of the second class
     bias[present] = 0.0
     bias[columns] = model.intercept_
-    coef[:, columns] = model.coef_.T
+    coef[:, columns] = model.coef_.T if span is None else span @ model.coef_.T
     return LinearModel(coef, bias)
 
 
