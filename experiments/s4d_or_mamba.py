@@ -2,26 +2,27 @@
 
     python experiments/s4d_or_mamba.py docs/s4d-or-mamba.tsv [--runs FOLDER] [--jobs N] [--data-root FOLDER]
 
-Every architecture and arm is trained with every direction and rate on every sixth set, with a seed that no
-report uses, and not tested; in a trial, matched scratch has the compute of self-pretraining with the same
-settings. The log has a line per trial; the best of each architecture and arm are written to
-``studies/tables/s4d_or_mamba.tsv``, which the study reads. Finished stages are reused: the command resumes.
+Every architecture and arm is trained with both directions, and then with the better one and the other rates,
+on every sixth set, with a seed that no report uses, and not tested; in a trial, matched scratch has the
+compute of self-pretraining with the same settings. The log has a line per trial; the best of each
+architecture and arm are written to ``studies/tables/s4d_or_mamba.tsv``, which the study reads. Finished
+stages are reused: the command resumes.
 """
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.run_dir import RESULT
 from selfpretrain.runner.tuning import TUNING_SEED
 from selfpretrain.runner.workspace import Workspace, run_context
-from selfpretrain.studies.recipes.tables import FOLDER
+from selfpretrain.studies.recipes.tables import FOLDER, Denoising
 from selfpretrain.studies.s4d_or_mamba import DIRECTIONS, RATES, TRIED_ON, Option, S4dOrMamba, chosen_sets
 from selfpretrain.training.cost import COUNTED, Planner
 from selfpretrain.training.recipe import Recipe
@@ -40,24 +41,40 @@ class Trial(NamedTuple):
     recipe: Recipe
 
 
-def trials(planner: Planner = COUNTED) -> Iterator[Trial]:
-    """Yield every trial, set by set."""
+Scored = tuple[Trial, dict[str, Any]]
+"""A trial and its result."""
+Options = Mapping[tuple[str, str], Option]
+"""Row and column -> settings."""
+
+
+def trials(options: Options, planner: Planner = COUNTED) -> Iterator[Trial]:
+    """Yield a trial of every row and column on every set, with its option."""
     study = S4dOrMamba.at_scale("small", 1)
-    for name, row, option in product(
-        chosen_sets()[::TRIED_ON], study.architectures, product(DIRECTIONS, RATES)
-    ):
+    for name, row in product(chosen_sets()[::TRIED_ON], study.architectures):
         task = planner.task(study.stand_ins[name])
-        settings = dict.fromkeys(study.columns, option)
+        settings = {column: options[row.row, column] for column in study.columns}
         for column, recipe in study.recipes_with(settings, name, task, row, planner).items():
-            yield Trial(name, row.row, column, option, replace(recipe, seed=TUNING_SEED))
+            yield Trial(name, row.row, column, settings[column], replace(recipe, seed=TUNING_SEED))
 
 
-def chosen(scored: Iterable[tuple[Trial, float]]) -> list[list[str]]:
+def rounds(run: Callable[[Options], list[Scored]]) -> list[Scored]:
+    """Return the scores of all trials: both directions, then the other rates with the better one."""
+    places = [(row.row, column) for row in S4dOrMamba.architectures for column in S4dOrMamba.columns]
+    scored = []
+    for direction in DIRECTIONS:
+        scored += run(dict.fromkeys(places, (direction, RATES[0])))
+    better = {(line[0], line[1]): cast(Denoising, line[2]) for line in chosen(scored)}
+    for rate in RATES[1:]:
+        scored += run({place: (direction, rate) for place, direction in better.items()})
+    return scored
+
+
+def chosen(scored: Iterable[Scored]) -> list[list[str]]:
     """Return the option with the best mean score of every row and column, as lines of the table."""
     found: dict[tuple[str, str], dict[Option, list[float]]] = {}
-    for trial, score in scored:
+    for trial, result in scored:
         options = found.setdefault((trial.row, trial.column), {})
-        options.setdefault(trial.option, []).append(score)
+        options.setdefault(trial.option, []).append(float(result["scores"]["val"]["score"]))
     lines = []
     for place, options in found.items():
         means = {option: fmean(scores) for option, scores in options.items()}
@@ -82,17 +99,20 @@ def main() -> None:
     flags = parser.parse_args()
     if flags.data_root:
         os.environ["SELFPRETRAIN_DATA"] = flags.data_root
-    tried = list(trials())
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as here:
-        run_recipes((trial.recipe for trial in tried), here, tested=False)
-        results = [here.stage(trial.recipe).read(RESULT) for trial in tried]
-    scores = [float(result["scores"]["val"]["score"]) for result in results]
-    lines = [
-        [*trial[:3], *trial.option, f"{score:.4f}", str(result["steps"]), str(result["best_step"])]
-        for trial, score, result in zip(tried, scores, results, strict=True)
-    ]
+
+        def run(options: Options) -> list[Scored]:
+            tried = list(trials(options))
+            run_recipes((trial.recipe for trial in tried), here, tested=False)
+            return [(trial, here.stage(trial.recipe).read(RESULT)) for trial in tried]
+
+        scored = rounds(run)
+    lines = []
+    for trial, result in scored:
+        score = f"{result['scores']['val']['score']:.4f}"
+        lines.append([*trial[:3], *trial.option, score, str(result["steps"]), str(result["best_step"])])
     write(flags.log, LOG, lines)
-    write(FOLDER / "s4d_or_mamba.tsv", CHOICE, chosen(zip(tried, scores, strict=True)))
+    write(FOLDER / "s4d_or_mamba.tsv", CHOICE, chosen(scored))
 
 
 if __name__ == "__main__":
