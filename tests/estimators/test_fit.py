@@ -394,6 +394,18 @@ def test_a_network_is_kept_only_if_it_is_clearly_better(small, right, expected):
     assert type(leaderboard.chosen(order).model) is expected
 
 
+@pytest.mark.parametrize(("right", "expected"), [(150, AveragePredictor), (149, SimplePredictor)])
+def test_of_two_simple_methods_with_equal_scores_the_average_is_kept(small, right, expected):
+    form = small.predictor_.form
+    simple = SimplePredictor(form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
+    # The first is so sure where it is right that no average has better probabilities.
+    answers = [(Y, hits(places < 150, 0.999)), (Y, hits(places < right, 0.6))]
+    answers[0][1][150:] = np.where(Y[150:, None] == [0, 1], 0.499, 0.501)
+    each = [Candidate(name, simple, found, 1.0, 1) for name, found in zip("ab", answers, strict=True)]
+    kept = leaderboard.judge(None, each, None, 1).kept
+    assert type(kept.model) is expected
+
+
 def test_a_better_regression_is_kept_where_most_values_are_equal(small):
     y = np.zeros(60)
     y[:3] = (1.0, 2.0, 3.0)  # resamples without them have no variance of their own

@@ -175,8 +175,6 @@ class TaskFitting(EstimatorSettings):
                 self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
             self.say(leaderboard.line(row))
             found.append(each)
-            if not self.exhaustive and all_right([each], folds):
-                break
         return found
 
     @property

@@ -11,7 +11,7 @@ efficient and accurate cross-validation.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -33,6 +33,8 @@ OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
 
+Kind = Literal["network", "simple", "average", "pair"]
+"""What a candidate is: averages may have the network among them, a pair is of the two best simple methods."""
 Key = int | tuple[Any, ...]
 """Number of an option, or those of which an average is made."""
 T = TypeVar("T")
@@ -140,8 +142,9 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
     An average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
     standard errors below the best one: where there are folds, validation asks one network at a time, and all
     of them predict later. A network is kept if it is more than one standard error above the best simple
-    method; otherwise that method is kept, which is smaller and faster. Standard errors are those of the
-    difference on the same validation examples.
+    method; otherwise that method is kept, which is smaller and faster, or the average of the two best ones if
+    their scores are equal and its is not lower: validation cannot tell them apart. Standard errors are those
+    of the difference on the same validation examples.
 
     Args:
         groups: (n,) groups of the validation examples, which are resampled as a whole.
@@ -151,25 +154,34 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
     output = order[0].model.output
     unit = _units(groups)
     tallies = [_tally(output, each.answers, unit) for each in order]
-    simple = [isinstance(each.model, SimplePredictor) for each in order]
-    average = [isinstance(each.model, AveragePredictor) for each in order]
-    return order[_kept(output, tallies, simple, average)]
+    return order[_kept(output, tallies, [_kind(each.model) for each in order])]
+
+
+def _kind(model: Answering) -> Kind:
+    if isinstance(model, AveragePredictor):
+        return "pair" if all(isinstance(each, SimplePredictor) for each in model.members) else "average"
+    return "simple" if isinstance(model, SimplePredictor) else "network"
 
 
 def _units(groups: np.ndarray | None) -> np.ndarray | None:
     return None if groups is None else np.unique(groups, return_inverse=True)[1]
 
 
-def _kept(output: Output, tallies: list[np.ndarray], simple: list[bool], average: list[bool]) -> int:
-    """Return the place of what is kept, given tallies, and which are of simple methods and of averages."""
+def _kept(output: Output, tallies: list[np.ndarray], kinds: list[Kind]) -> int:
+    """Return the place of what is kept."""
     found = [_quality(output, tally.sum(0)) for tally in tallies]
     order = sorted(range(len(found)), key=found.__getitem__, reverse=True)
     best = order[0]
     surest = max(order, key=lambda place: _sureness(output, found[place]))
-    if average[surest] and _errors_above(output, tallies[best], tallies[surest]) <= 2:
+    if kinds[surest] in ("average", "pair") and _errors_above(output, tallies[best], tallies[surest]) <= 2:
         return surest
-    other = next((place for place in order if simple[place]), best)
-    return best if _errors_above(output, tallies[best], tallies[other]) > 1 else other
+    simple = [place for place in order if kinds[place] == "simple"] or [best]
+    if _errors_above(output, tallies[best], tallies[simple[0]]) > 1:
+        return best
+    score = found[simple[0]][0]
+    pair = [place for place in order if kinds[place] == "pair" and found[place][0] >= score]
+    tied = len(simple) > 1 and found[simple[1]][0] == score
+    return pair[0] if tied and pair else simple[0]
 
 
 def sureness(output: Output, found: Answers) -> float:
@@ -238,10 +250,10 @@ class _Contest:
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
         mixed = [tuple(each) for each in _averaged(network, sorted(simple, key=of_bag, reverse=True))]
         keys = [*alone, *simple, *mixed]
-        is_simple = [False] * len(alone) + [True] * len(simple) + [False] * len(mixed)
-        is_average = [False] * (len(alone) + len(simple)) + [True] * len(mixed)
+        kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
+        kinds += ["pair" if set(members) <= set(simple) else "average" for members in mixed]
         bag = np.repeat(np.arange(len(counts)), counts.astype(int))
-        return keys[_kept(self.output, [self.tally(key)[bag] for key in keys], is_simple, is_average)]
+        return keys[_kept(self.output, [self.tally(key)[bag] for key in keys], kinds)]
 
     def _network(self, options: Options, counts: np.ndarray) -> Key:
         """Return the setting of the network that is the best in a resample, or the average of two."""

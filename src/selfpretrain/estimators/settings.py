@@ -97,7 +97,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
         minutes: that a fit may take; training is planned to take less, and is stopped at the limit. Where no
             network can be trained in it, the best simple method is kept; None: 10.
-        exhaustive: train networks also where a simple method is right on all of 50 or more validation
+        exhaustive: train networks also where a simple method is right on all of 20 or more validation
             examples, nothing is held out of fewer than 20 labels, or all networks of the first round are more
             than two standard errors behind a simple method; False: that ends the fit.
         signal: how numbers are read; auto: as real values. Strings and bytes are always text.

@@ -10,7 +10,7 @@ import numpy as np
 from ..system.events import format_duration
 from ..tasks.base import Task
 from ..training.train import Stop, never
-from .in_memory import clusters_of, labelled_only
+from .in_memory import FEW, clusters_of, labelled_only
 from .leaderboard import score
 from .simple import Candidate
 
@@ -20,9 +20,9 @@ GRACE = 5.0
 """Seconds by which training may exceed a time limit."""
 GRACE_SHARE = 0.05
 """Share of a time limit by which training may exceed it, if that is more than ``GRACE``."""
-ALL_RIGHT = 50
-"""Fewest validation examples (copies count once), or groups, among which no error says that little is left to
-gain: at most 6 % of new ones are wrong, with a confidence of 95 % (the rule of three)."""
+ALL_RIGHT = FEW
+"""Fewest validation examples (copies count once), or groups, among which no error ends a fit: at most 14 % of
+new ones are wrong, of 50 at most 6 %, with a confidence of 95 % (the rule of three)."""
 
 
 @dataclass(frozen=True)

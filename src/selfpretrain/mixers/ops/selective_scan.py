@@ -77,7 +77,7 @@ class _SelectiveScan(torch.autograd.Function):
 
 def _decay(dt: Float[Tensor, "L D"], A: Float[Tensor, "D N"]) -> NDArray[Any]:
     """Return exp(dt[t] A), (L, N, D): the innermost loops are over channels, of which there are most."""
-    return torch.exp(dt[:, None] * A.mT).numpy()
+    return torch.exp(dt[:, None] * A.mT.contiguous()).numpy()
 
 
 def _for_each(work: Callable[[int], None], count: int) -> None:
