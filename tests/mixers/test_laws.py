@@ -20,8 +20,7 @@ from selfpretrain.training.mixer_checks import check
 L, D = 12, 8
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 CAUSAL = [name for name, kind in MIXERS.items() if kind.causal]
-CELLS = ["b2s6", "deltanet", "exprnn", "gla", "gru", "linoss", "lipschitz", "lru", "lstm", "mamba2", "mamba3"]
-CELLS += ["retnet", "rwkv7", "s5", "slstm"]
+CELLS = [name for name, kind in MIXERS.items() if toys.has_cells(kind)]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
 every_way = pytest.mark.parametrize(

@@ -92,8 +92,10 @@ class Mamba3Cell(RecurrentCell):
         dt = F.softplus(dt + self.step[:, None, None])  # (B, H, L, 1)
         g = -dt * F.softplus(decay).clamp(min=SLOWEST)
         share = torch.sigmoid(share)
-        turn = F.pad(torch.tanh(turn), (0, angle.shape[-1] - turn.shape[-1]))
-        angle = angle + (dt * math.pi * turn[:, None]).cumsum(2)
+        turn = F.pad(math.pi * torch.tanh(turn), (0, angle.shape[-1] - turn.shape[-1]))
+        # In double precision, for sums of many turns.
+        angle = angle + (dt * turn[:, None]).cumsum(2, dtype=torch.float64)
+        angle = angle.remainder(2 * math.pi).to(S.dtype)
         cos, sin = angle.cos(), angle.sin()
         b = rotate(self.norm_b(b)[:, None] + self.bias_b, cos, sin)
         c = rotate(self.norm_c(c)[:, None] + self.bias_c, cos, sin)
