@@ -11,7 +11,8 @@ Source: Yu & Erichson (2025), Block-Biased Mamba for Long-Range Sequence Process
 models of section 7. As published, A, B and beta are complex and C is real; w and step learn slowly. Only the
 paper could be read, not its code. Where it is silent we chose: as many states as Mamba, in conjugate pairs; A
 that starts as in S4D-Lin, beta as complex normal numbers, and steps as in Mamba. What differs from it:
-bidirectional layers add the outputs of a second, backward recurrence.
+bidirectional layers add the outputs of a second, backward recurrence. Not to be compiled yet: code that
+PyTorch's compiler (inductor) makes for CPUs gives wrong gradients of the steps and of A.
 """
 
 import math
