@@ -20,8 +20,7 @@ from selfpretrain.training.mixer_checks import check
 L, D = 12, 8
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 CAUSAL = [name for name, kind in MIXERS.items() if kind.causal]
-CELLS = ["deltanet", "exprnn", "gla", "gru", "linoss", "lipschitz", "lru", "lstm", "mamba2"]
-CELLS += ["retnet", "rwkv7", "s5", "slstm"]
+CELLS = [name for name, kind in MIXERS.items() if toys.has_cells(kind)]
 every_mixer = pytest.mark.parametrize("name", MIXERS)
 WAYS = [(name, causal) for name, kind in MIXERS.items() for causal in {False, kind.causal}]
 every_way = pytest.mark.parametrize(
@@ -146,6 +145,7 @@ def test_a_cell_goes_on_from_its_state(name):
         ("attention", {"heads": 2}, LayerContext(6, L, rotary=True), "head size"),
         ("gla", {}, LayerContext(12, L), "gla halves its heads of 3, which must be even"),
         ("mamba2", {"heads": 8}, LayerContext(12, L), "width 12 does not split into 8 heads"),
+        ("b2s6", {"blocks": 3}, LayerContext(8, L), "16 channels of b2s6 do not split into 3 blocks"),
         ("deltanet", {"heads": 3}, LayerContext(8, L), "width 8 does not split into 3 heads"),
         ("retnet", {"heads": 8}, LayerContext(8, L), "a head size of 1 must be even"),
         ("rwkv7", {"heads": 8}, LayerContext(8, L), "rwkv7 needs heads of 2 features"),

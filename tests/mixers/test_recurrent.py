@@ -11,25 +11,18 @@ from selfpretrain import registry
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.common.cells import Directions
 from selfpretrain.mixers.common.transformers_layer import TransformersMixer
-from selfpretrain.mixers.deltanet import DeltaNet
 from selfpretrain.mixers.exprnn import ExpRNN
 from selfpretrain.mixers.gla import GLA
 from selfpretrain.mixers.gru import GRU
-from selfpretrain.mixers.linoss import LinOSS
 from selfpretrain.mixers.lipschitz import Lipschitz
 from selfpretrain.mixers.lru import LRU
 from selfpretrain.mixers.lstm import LSTM
 from selfpretrain.mixers.mamba2 import Mamba2
-from selfpretrain.mixers.retnet import RetNet
-from selfpretrain.mixers.rwkv7 import RWKV7
-from selfpretrain.mixers.s5 import S5
 from selfpretrain.mixers.slstm import SLSTM
 
 D, L = 8, 30
-CELLED = [ExpRNN(), GLA(), GRU(), Lipschitz(), LRU(), LSTM(), Mamba2()]
 KINDS = [registry.find("mixers", name) for name in registry.names("mixers")]
-CELLED += [kind() for kind in KINDS if issubclass(kind, TransformersMixer)]
-CELLED += [DeltaNet(), LinOSS(), RetNet(), RWKV7(), S5(), SLSTM()]
+CELLED = [kind() for kind in KINDS if issubclass(kind, TransformersMixer) or toys.has_cells(kind)]
 STEPWISE = (ExpRNN, GRU, Lipschitz, LSTM, SLSTM)
 every_cell = pytest.mark.parametrize("mixer", CELLED, ids=registry.name_of)
 

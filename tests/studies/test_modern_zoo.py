@@ -8,13 +8,14 @@ import pytest
 import paper_data
 from selfpretrain.registry import name_of
 from selfpretrain.studies import modern_zoo
-from selfpretrain.studies.modern_zoo import ZOO, ModernZoo
+from selfpretrain.studies.modern_zoo import UNMEASURED, ZOO, ModernZoo
 
 pytest.importorskip("transformers")
 ZOO_PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
 
 
-def test_architectures_have_the_parameters_of_the_transformer():
+def test_architectures_have_the_parameters_of_the_transformer(monkeypatch):
+    monkeypatch.setattr(modern_zoo, "UNMEASURED", ())
     form = re.compile(r"(.+): width (\d+), ([\d,]+) parameters, a state")
     notes = [form.match(note) for note in ModernZoo().notes(paper_data.ROUGH)]
     found = {note[1]: (int(note[2]), int(note[3].replace(",", ""))) for note in notes if note}
@@ -35,6 +36,13 @@ def test_states_are_those_of_the_documentation():
     assert len(compared) == 9
     for row, name in compared.items():
         assert str(ZOO[row].state(64)) == printed[name]
+
+
+def test_rows_without_results_wait_at_the_small_scale_alone():
+    small, paper = ({row.name for row in ModernZoo(scale=scale).rows("Text")} for scale in ("small", "paper"))
+    smoke = [row.name for label in ModernZoo.small_tasks for row in ModernZoo(scale="smoke").rows(label)]
+    assert paper == {*ZOO} == {*smoke}
+    assert paper - small == {*UNMEASURED}
 
 
 def test_rows_of_a_library_that_is_absent_are_left_out_in_words(monkeypatch):

@@ -1,6 +1,7 @@
 """Toys for tests: tasks with unlimited small data, and mixers that break the laws."""
 
 import os
+import sys
 from dataclasses import replace
 from typing import Literal
 
@@ -17,6 +18,11 @@ from selfpretrain.tasks.base import Card, Task
 
 UNMEASURED = ("objectives", "s4d-or-mamba")
 """Studies whose settings are written down and whose results do not ship yet."""
+
+
+def has_cells(kind: type[Mixer]) -> bool:
+    """Whether a mixer is made of recurrent cells of its own module."""
+    return hasattr(sys.modules[kind.__module__], "Directions")
 
 
 @spec

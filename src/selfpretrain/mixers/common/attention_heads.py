@@ -100,7 +100,7 @@ def angles(length: int, size: int) -> Float[Tensor, "L half"]:
 
 
 def rotate(
-    x: Float[Tensor, "B H L E"], cos: Float[Tensor, "L half"], sin: Float[Tensor, "L half"]
+    x: Float[Tensor, "B H L E"], cos: Float[Tensor, "... L half"], sin: Float[Tensor, "... L half"]
 ) -> Float[Tensor, "B H L E"]:
     """Rotate the pair of features m and m + E/2 by the angle of its position."""
     a, b = x.chunk(2, dim=-1)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -17,7 +17,7 @@ from ...shapes import PaddingMask, Vectors
 from ..base import LayerContext, State
 
 CHUNK = 32  # positions per compiled graph; compilation takes half a second per position
-Steps = Float[Tensor, "B L ..."]
+Steps = Inexact[Tensor, "B L ..."]
 
 
 class RecurrentCell(nn.Module, abc.ABC):
@@ -84,7 +84,7 @@ def _run_cell(cell: RecurrentCell, x: Vectors, padding_mask: PaddingMask, *, rev
 
 
 def gated_scan(a: Steps, b: Steps) -> Steps:
-    """Return h[t] = a[t] h[t-1] + b[t] with h[-1] = 0, for factors of at most one.
+    """Return h[t] = a[t] h[t-1] + b[t] with h[-1] = 0, for factors of at most one, real or complex.
 
     The square root of L positions make a chunk: all chunks are computed together, position by position, and
     then what one chunk hands on to the next. The gradient is the same recurrence from the end; autograd of
@@ -116,11 +116,11 @@ class _GatedScan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Steps) -> tuple[Steps, Steps]:
         a, h = ctx.saved_tensors
-        # of_b[t] = a[t + 1] of_b[t + 1] + grad[t], without a reversed copy of either.
+        # of_b[t] = conj(a[t + 1]) of_b[t + 1] + grad[t], without a reversed copy of either.
         L = grad.shape[1]
         size = math.isqrt(L - 1) + 1
         before = -L % size
-        factor = _padded(a[:, 1:], before, 1).unflatten(1, (-1, size))
+        factor = _padded(a[:, 1:].conj(), before, 1).unflatten(1, (-1, size))
         of_b = _padded(grad, before, 0).unflatten(1, (-1, size))
         for t in range(size - 2, -1, -1):
             of_b[:, :, t].addcmul_(factor[:, :, t], of_b[:, :, t + 1])
@@ -128,9 +128,8 @@ class _GatedScan(torch.autograd.Function):
         for i in range(of_b.shape[1] - 2, -1, -1):
             of_b[:, i].addcmul_(factor[:, i], of_b[:, i + 1, :1])
         of_b = of_b.flatten(1, 2)[:, before:]
-        of_a = torch.empty_like(a)
-        of_a[:, 0] = 0
-        torch.mul(of_b[:, 1:], h[:, :-1], out=of_a[:, 1:])
+        of_a = _padded(of_b[:, 1:], 1, 0)
+        of_a[:, 1:].mul_(h[:, :-1].conj())
         return of_a, of_b
 
 
