@@ -136,7 +136,7 @@ def test_a_step_grows_linearly_with_the_batch():
 
 @pytest.mark.parametrize("mixer", [ExpRNN(), pytest.param(SLSTM(), marks=pytest.mark.slow)], ids=name_of)
 def test_steps_of_many_kernels_are_extrapolated(mixer, monkeypatch):
-    made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128), batch=64)
+    made = recipe(mixer, causal=True, task=toys.Majority(length=128, shortest=128), depth=1, batch=64)
     monkeypatch.setattr(trace, "MANY", None)
     whole = trace_step(made)
     monkeypatch.setattr(trace, "MANY", 500)
@@ -151,7 +151,7 @@ def assert_alike(found: StepTrace, expected: StepTrace, tolerance: float) -> Non
 
 @pytest.mark.parametrize("name", ["attention", "s4", "mega", "mamba2", "dlr"])
 def test_shortcuts_find_the_shapes_that_pytorch_finds(name, monkeypatch):
-    made = recipe(find("mixers", name)(), precision="bf16")
+    made = recipe(find("mixers", name)(), depth=1, precision="bf16")
     quick = trace_step(made)
     monkeypatch.setattr(trace, "TRACES", {})
     monkeypatch.setattr(shortcuts, "SHORTCUTS", {})

@@ -121,7 +121,8 @@ def test_gradients_are_right(rule, make, change, monkeypatch):
 
 @every_rule
 def test_keeps_single_precision_at_great_length(rule, make, change):
-    single = [x.requires_grad_(x.ndim > 1) for x in make(16_384, torch.float32)]
+    alone = (x[:1] if x.ndim > 1 else x for x in make(16_384, torch.float32))
+    single = [x.requires_grad_(x.ndim > 1) for x in alone]
     y, _ = rule(*single)
     with torch.no_grad():
         truth, _ = rule(*(x.double() for x in single))
