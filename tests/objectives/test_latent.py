@@ -35,11 +35,6 @@ KINDS = [
 every_kind = pytest.mark.parametrize("objective", [*KINDS, Contrastive()], ids=str)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def network(objective, task, positions="learned"):
     model = Model(Attention(2), WIDTH, 1, causal=objective.needs_causal, positions=positions)
     return build_network(Recipe(task, model, (Stage(objective, Budget(steps=1)),)))
