@@ -11,7 +11,6 @@ from selfpretrain.data.spec import Classes, ClassSets, Reals, SequenceSpec, Valu
 from selfpretrain.estimators import simple
 from selfpretrain.tasks.simple import models
 from selfpretrain.tasks.simple.features import FlatValues
-from selfpretrain.tasks.simple.methods import BOOSTED
 from selfpretrain.tasks.simple.models import NEVER, BoostedTrees, fit_boosted
 
 RANDOM = np.random.RandomState(0)
@@ -91,12 +90,12 @@ def test_labels_that_follow_a_clock_are_kept_with_trees_and_saved(tmp_path):
 
 
 def test_statistics_tell_waves_by_their_frequency(monkeypatch):
-    candidates = simple.candidates_for
-    monkeypatch.setattr(
-        simple,
-        "candidates_for",
-        lambda *given: [each for each in candidates(*given) if each.model is BOOSTED],
-    )
+    every = simple.candidates_for
+
+    def trees(form, labelled):
+        return [each for each in every(form, labelled) if "trees on statistics" in each.name(form.target)]
+
+    monkeypatch.setattr(simple, "candidates_for", trees)
     random = np.random.RandomState(2)
     speed = random.choice([0.3, 1.5], 120)
     waves = [np.sin(s * np.arange(random.randint(40, 60)) + random.rand() * 6) for s in speed]
