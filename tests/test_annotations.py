@@ -5,6 +5,7 @@ from typing import Literal
 import pytest
 import torch
 from beartype import beartype
+from beartype.roar import BeartypeCallHintParamViolation
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
@@ -65,3 +66,17 @@ def test_what_is_alike_is_checked_once(monkeypatch):
     for x in (ones(2), torch.zeros(2), ones(3), ones(2), 1, 2, "a", [ones(2)], [ones(3)], [1] * 17, [1] * 17):
         total(x, None)
     assert len(checked) == 8, "twice what is too long to be told in short"
+
+
+def test_a_function_that_is_made_again_is_compiled_for_what_is_new_alone():
+    compiled = []
+
+    def made():
+        def double(x: int) -> int:
+            return 2 * x
+
+        return annotations.checked(double, lambda function: compiled.append(function) or beartype(function))
+
+    assert [made()(3) for _ in range(3)] == [6, 6, 6] and len(compiled) == 1
+    with pytest.raises(BeartypeCallHintParamViolation):
+        made()("a")

@@ -7,6 +7,7 @@ verbs and flags of ``selfpretrain``, targets of ``make``, files and functions of
 notebooks of ``examples/`` run, and the names that the package offers are those that docs/python.md lists.
 """
 
+import functools
 import importlib
 import json
 import pydoc
@@ -236,12 +237,18 @@ def exists(words: list[str]) -> bool:
     return True
 
 
-def _is_verb(verb: str, rest: list[str]) -> bool:
+@functools.cache
+def whole_command() -> typer.core.TyperGroup:
+    """All verbs of the command; they take a while to be put together."""
     from selfpretrain.cli.app import command_line
 
     group = typer.main.get_command(command_line())
     assert isinstance(group, typer.core.TyperGroup)
-    command = group.commands.get(verb)
+    return group
+
+
+def _is_verb(verb: str, rest: list[str]) -> bool:
+    command = whole_command().commands.get(verb)
     while isinstance(command, typer.core.TyperGroup) and rest:
         command, rest = command.commands.get(rest[0]), rest[1:]
     if command is None:

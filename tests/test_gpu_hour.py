@@ -73,7 +73,10 @@ def test_minutes_are_those_of_all_calls(tmp_path):
 
 
 def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path):
-    (tmp_path / "pydantic.py").write_text("raise ModuleNotFoundError(name='pydantic')")
+    (tmp_path / "torch").mkdir()  # whose import would take longest
+    (tmp_path / "torch" / "__init__.py").write_text("Tensor = nn = None")
+    (tmp_path / "torch" / "profiler.py").write_text("ProfilerActivity = profile = None")
+    (tmp_path / "selfpretrain.py").write_text("raise ModuleNotFoundError(name='pydantic')")
     code = f"import sys, runpy; sys.argv[1:] = ['here', '--toy']; runpy.run_path({str(TOOL)!r})"
     command = [sys.executable, "-c", code]
     paths = os.pathsep.join([str(tmp_path), *sys.path])

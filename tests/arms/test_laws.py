@@ -33,7 +33,7 @@ QUICK = {("matched", "words"), ("matched", "ragged words"), ("joint", "words")}
 """Arms whose FLOPs on words an independent counter counts in the default suite."""
 TASKS = {
     "equal": toys.Majority(length=16, shortest=16, examples=120),
-    "unequal": toys.Majority(length=24, shortest=8, examples=120),
+    "unequal": toys.Majority(length=24, shortest=20, examples=120),
     "values": toys.Majority(length=16, shortest=16, examples=120, signal="values"),
     "words": toys.Words(length=8, shortest=8, examples=400),
     "ragged words": toys.Words(length=12, shortest=4, examples=400, labelled=60),

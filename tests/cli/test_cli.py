@@ -276,21 +276,17 @@ def test_results_of_another_version_are_left_alone(cli, tmp_path, compared):
     assert json.loads((other / "result.json").read_text()) == {"format": 99}
 
 
-@pytest.mark.parametrize(("standings", "code"), [("better,ahead,equal,unclear,behind,worse", 3), ("", 0)])
-def test_a_verdict_can_fail_a_command(standings, code, tmp_path, capsys):
-    toy = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "2"]
-    assert app.run([*toy, "--runs", str(tmp_path), "--quiet", "--json", "--fail-if", standings]) == code
-    said = capsys.readouterr()
-    (verdict,) = json.loads(said.out)["verdicts"]
-    assert (verdict["arm"], verdict["against"]) == ("SPT", "scratch (matched)")
-    assert (f"attention: {verdict['standing']}" in said.err) == bool(code)
-
-
-def test_a_gate_does_not_pass_what_nobody_could_judge(tmp_path, capsys):
-    """One seed has no interval."""
-    toy = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--seeds", "1"]
-    assert app.run([*toy, "--runs", str(tmp_path), "--quiet", "--fail-if", "worse"]) == 3
-    assert "attention: one seed" in capsys.readouterr().err
+def test_a_verdict_can_fail_a_command_and_one_that_nobody_can_judge_does(tmp_path, capsys):
+    toy = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke", "--quiet"]
+    toy += ["-s", "task.shortest=24", "--runs", str(tmp_path)]
+    for standings, code in (("better,ahead,equal,unclear,behind,worse", 3), ("", 0)):
+        assert app.run([*toy, "--seeds", "2", "--json", "--fail-if", standings]) == code
+        said = capsys.readouterr()
+        (verdict,) = json.loads(said.out)["verdicts"]
+        assert (verdict["arm"], verdict["against"]) == ("SPT", "scratch (matched)")
+        assert (f"attention: {verdict['standing']}" in said.err) == bool(code)
+    assert app.run([*toy, "--seeds", "1", "--fail-if", "worse"]) == 3
+    assert "attention: one seed" in capsys.readouterr().err, "which has no interval"
 
 
 def test_a_verdict_that_there_is_not_is_refused_before_anything_runs(tmp_path, capsys):

@@ -33,7 +33,7 @@ def test_long_sequences_are_planned_without_a_pass_over_them(tmp_path, monkeypat
 
 
 def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_path, monkeypatch):
-    study = api.comparison(toys.Majority(), ("attention", "s4d"), "causal", 1, "small", {})
+    study = api.comparison(toys.Majority(shortest=24), ("attention", "s4d"), "causal", 1, "small", {})
     workspace, asked = Workspace(tmp_path), []
 
     def takes_an_hour(*arguments, **settings):

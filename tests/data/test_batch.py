@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import toys
@@ -26,7 +26,6 @@ def examples(lengths, channels=None):
 
 
 @given(lengths=lengths_of, channels=st.sampled_from([None, 2]))
-@settings(max_examples=30, deadline=None)
 def test_a_batch_holds_its_rows_and_zeros_and_evaluation_drops_none(lengths, channels):
     data = examples(lengths, channels)
     rows = torch.randperm(len(data))[:4]
@@ -41,7 +40,6 @@ def test_a_batch_holds_its_rows_and_zeros_and_evaluation_drops_none(lengths, cha
 
 
 @given(lengths=lengths_of, size=st.integers(1, 4), seed=st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
 def test_an_epoch_sees_everything_once_but_the_incomplete_batch(lengths, size, seed):
     order = BatchSampler(torch.tensor(lengths), size, seed, pool=3)
     for epoch in (0, 1):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -155,7 +155,6 @@ number = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=Fals
 digits = st.from_regex(r"[-+]?[0-9]{1,4}\.?[0-9]{0,3}(e[0-9])?", fullmatch=True)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(word, number, digits), min_size=2, max_size=60, unique=True))
 def test_no_two_words_ever_become_one(said):
     said = [each for each in said if each not in MISSING]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from selfpretrain.data import dataset
@@ -10,7 +10,6 @@ from selfpretrain.data import rows as packing
 
 
 @given(st.integers(1, 5), st.integers(1, 700), st.floats(0, 1), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
 def test_unpack_undoes_pack(n, length, zeros, seed):
     random = np.random.default_rng(seed)
     rows = random.integers(1, 256, (n, length)).astype(np.uint8) * (random.random((n, length)) >= zeros)
@@ -34,7 +33,6 @@ def test_long_runs_of_zeros_take_few_bytes():
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_pad_puts_every_sequence_in_its_row(lengths, values):
     n = np.array(lengths)
     starts, width = n.cumsum() - n, int(n.max()) + 1

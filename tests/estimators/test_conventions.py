@@ -35,6 +35,9 @@ BY_TARGET = ("classif", "class_weight", "regress", "sample_weight", "supervised"
 The others are about parameters, types of arrays, copies and states: code of the common base class, through
 which one estimator with labels goes and one without; and so are the variants of a check with other arrays.
 """
+LEARNS = {"check_classifiers_classes": 12, "check_classifiers_train": 6, "check_regressors_train": 40}
+LEARNS |= {"check_class_weight_classifiers": 12}
+"""Epochs for the checks that ask for right answers."""
 BY_NETWORK = ("pickle", "idempotent", "order_invariance")
 """Words of those that a network alone might fail where a simple method answers."""
 
@@ -61,12 +64,9 @@ def test_check_beside_simple_methods(estimator, check):
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [
-        (estimator, check)
-        for estimator, words in (
-            (SequenceClassifier(epochs=12, **SMALL), BY_TARGET + BY_NETWORK),
-            (SequenceRegressor(epochs=40, **SMALL), BY_TARGET),
-        )
-        for _, check in estimator_checks.estimator_checks_generator(estimator)
+        (kind(epochs=LEARNS.get(check.func.__name__, 1), **SMALL), check)
+        for kind, words in ((SequenceClassifier, BY_TARGET + BY_NETWORK), (SequenceRegressor, BY_TARGET))
+        for _, check in estimator_checks.estimator_checks_generator(kind(**SMALL))
         if any(word in check.func.__name__ for word in words)
         and check.func.__name__ not in EXCEPTIONS
         and "not_an_array" not in check.func.__name__

@@ -515,9 +515,9 @@ def test_some_of_many_unlabelled_sequences_show_when_pretraining_may_end():
 
 
 def test_the_stages_of_a_fit_stay_within_its_time_limit():
-    model = SequenceClassifier(**QUICK | {"epochs": None}, minutes=0.1, model="network").fit(WORDS, GENUS)
+    model = SequenceClassifier(**QUICK | {"epochs": None}, minutes=0.04, model="network").fit(WORDS, GENUS)
     pretrain, finetune = model.recipes_[0].stages
-    assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.1 / 60
+    assert pretrain.budget.hours + FOLDS * finetune.budget.hours < 2 * 0.04 / 60
 
 
 def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):

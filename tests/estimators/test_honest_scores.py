@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from selfpretrain import SequenceClassifier, SequenceRegressor
@@ -99,7 +99,6 @@ def test_groups_make_the_interval_of_what_is_kept_wider():
 KINDS = [(SequenceClassifier, "classes"), (SequenceRegressor, "numbers")]
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(KINDS),
     st.integers(2, 12),

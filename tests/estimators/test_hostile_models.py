@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,12 @@ def simple_models(name: str, folder: Path) -> tuple[Any, list[Path]]:
     return x, places
 
 
+@pytest.fixture(scope="module")
+def simple(tmp_path_factory):
+    """The data of a kind and the folders of its models, made once; to be read only."""
+    return cache(lambda name: simple_models(name, tmp_path_factory.mktemp("simple")))
+
+
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of the simple method in a folder."""
     (file,) = folder.glob("simple-*.safetensors")
@@ -204,8 +211,8 @@ def answered(folder: Path, x: Any) -> str:
 
 @pytest.mark.parametrize("harms", [1, pytest.param(len(TENSOR_HARMS), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", KINDS_OF_DATA)
-def test_a_harmed_tensor_of_a_simple_method_is_refused_or_harmless(name, harms, tmp_path):
-    x, models = simple_models(name, tmp_path)
+def test_a_harmed_tensor_of_a_simple_method_is_refused_or_harmless(name, harms, simple, tmp_path):
+    x, models = simple(name)
     wrong = []
     for model in models:
         tensors = tensors_of(model)
@@ -221,8 +228,8 @@ def test_a_harmed_tensor_of_a_simple_method_is_refused_or_harmless(name, harms, 
 
 
 @pytest.mark.parametrize("harm", ["short", "long", "NaN"])
-def test_predict_refuses_a_harmed_simple_method_in_one_line(harm, tmp_path, capsys):
-    x, models = simple_models("symbols", tmp_path)
+def test_predict_refuses_a_harmed_simple_method_in_one_line(harm, simple, tmp_path, capsys):
+    x, models = simple("symbols")
     tensors = tensors_of(models[0])
     folder = with_tensors(
         models[0], tensors | {"0.coef": TENSOR_HARMS[harm](tensors["0.coef"])}, tmp_path / "m"

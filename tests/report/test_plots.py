@@ -17,10 +17,7 @@ from selfpretrain.report.summary import claim
 HIGH = {"attention": (0.97, 0.985, 0.99), "s4d": (0.96, 0.985, 0.995)}
 
 
-@pytest.fixture
-def several(make, scene):
-    rows = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.5, 0.52, 0.53)}
-    return make(*(scene(rows=rows, task=f"task {at}", test=200) for at in range(3)))
+ROWS = {"attention": (0.60, 0.61, 0.72), "s4d": (0.70, 0.705, 0.71), "lstm": (0.5, 0.52, 0.53)}
 
 
 def read(folder):
@@ -59,10 +56,11 @@ def test_numbers_of_a_paper_stand_on_axes_of_its_own_task_only(make, scene, pape
 @pytest.mark.parametrize(
     ("look", "width"), [pytest.param("neurips", 5.5, marks=pytest.mark.slow), ("icml", 3.25)]
 )
-def test_every_figure_of_the_page_is_saved_for_a_paper(look, width, several, capsys):
-    assert app.run(["report", str(several), "--figures", look]) == 0
+def test_every_figure_of_the_page_is_saved_for_a_paper(look, width, make, scene, capsys):
+    folder = make(scene(rows=ROWS, test=200))
+    assert app.run(["report", str(folder), "--figures", look]) == 0
     capsys.readouterr()
-    made = sorted((several / f"figures-{look}").iterdir())
+    made = sorted((folder / f"figures-{look}").iterdir())
     assert {path.suffix for path in made} == {".svg", ".pdf"}
     assert {path.stem.partition("-")[0] for path in made} == {"scores", "gain", "ranks", "curves"}
     assert [path.stem for path in made if path.suffix == ".svg"] == [
@@ -109,9 +107,10 @@ def test_no_legend_covers_data(make, scene):
         assert figure.legends[0].get_window_extent().y0 >= axes.get_window_extent().y1
 
 
-def test_a_table_and_a_claim_for_a_paper(several):
-    found = read(several)
-    made = page.write(several)["claim"].read_text()
+def test_a_table_and_a_claim_for_a_paper(make, scene):
+    folder = make(*(scene(rows=ROWS, task=f"task {at}", test=200) for at in range(3)))
+    found = read(folder)
+    made = page.write(folder)["claim"].read_text()
     assert made.count("\\begin{table}") == 1 and made.count("\\\\\n") == 1 + 9
     entry = tables.compact(found).rows[0][2]
     assert re.fullmatch(r"\d\d\.\d ± \d+\.\d", entry.text)

@@ -4,13 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from selfpretrain.report.statistics import critical_difference, nemenyi_q, rank
 
-few = settings(max_examples=60, deadline=None)
 SHAPES = st.tuples(st.integers(2, 6), st.integers(3, 6))
 SCORES = SHAPES.flatmap(
     lambda shape: arrays(np.float64, shape, elements=st.sampled_from([0.1, 0.2, 0.3, 0.4]))
@@ -32,7 +31,6 @@ def test_published_critical_differences():
     assert critical_difference(5, 30) == pytest.approx(2.728 * np.sqrt(30 / 180), abs=1e-3)
 
 
-@few
 @given(SCORES)
 def test_ranks_average_to_the_middle_whatever_the_order_and_scale(scores):
     found, (blocks, k) = named(scores), scores.shape

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -190,7 +190,6 @@ def test_no_further_seed_takes_the_place_of_one_without_a_finite_score(lost):
     assert found.standing is Standing.UNDEFINED and found.estimate is None
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.lists(st.floats(-0.3, 0.3), min_size=12, max_size=12), st.integers(0, 12), st.randoms())
 def test_seeds_due_is_a_function_of_the_first_seeds_alone(gains, known, random):
     due = seeds_due(task(gains), "s4d", AUTO)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import r2_score
@@ -13,7 +13,6 @@ from selfpretrain.report import statistics
 from selfpretrain.report.statistics import Estimate, estimate, example_half_width, holm, r2_parts, sign_flip
 
 SCORES = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=8)
-few = settings(max_examples=60, deadline=None)
 
 
 def coverage(half, values):
@@ -47,7 +46,6 @@ def test_combined_interval_is_conservative():
     assert held / 1000 > 0.945
 
 
-@few
 @given(SCORES, st.floats(-2, 2), st.floats(0.1, 10))
 def test_an_interval_holds_its_mean_and_follows_shift_scale_and_sign(values, shift, scale):
     found = estimate(values, 0.01)
@@ -103,7 +101,6 @@ def test_r2_interval_matches_new_test_sets():
 PS = st.lists(st.none() | st.floats(0, 1), max_size=8)
 
 
-@few
 @given(PS)
 def test_holm_keeps_the_order_and_never_lowers(ps):
     found = holm(ps)
@@ -136,7 +133,6 @@ def test_examples_that_are_not_independent_enter_the_interval():
     assert np.mean(ignored) < 0.6
 
 
-@few
 @given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=20))
 def test_clusters_of_one_size_are_as_their_means(means):
     values, alone = np.array(means), np.arange(len(means))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from selfpretrain.errors import StoreError
@@ -167,7 +167,6 @@ def test_keeping_what_ships_again_changes_nothing(tmp_path):
     assert archive._compress(measures, [*lines.values()]) == shipped.read_bytes()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(-5, 300), max_size=20))
 def test_whole_numbers_survive(values):
     array = np.array(values, dtype=np.int64)

@@ -12,15 +12,18 @@ import threading
 from collections.abc import Callable, Hashable
 from functools import cache, wraps
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import jaxtyping
 import numpy as np
-from beartype import BeartypeConf
+from beartype import BeartypeConf, beartype
 from beartype.claw import beartype_package
+from beartype.claw._ast import _clawaststar
 
 USUAL = jaxtyping.jaxtyped
+SEEN: dict[tuple[str, CodeType], tuple[bool, dict[Hashable, set[Hashable]]]] = {}
+"""For each function whether values count, and the kinds of results that arguments of a kind have had."""
 
 
 def check_annotations() -> None:
@@ -40,7 +43,15 @@ def check_annotations() -> None:
     ]
     jaxtyping.jaxtyped = jaxtyping._decorator.jaxtyped = jaxtyped
     jaxtyping.install_import_hook(wrapped, "beartype.beartype")
+    _clawaststar.__beartype__ = beartyped
     beartype_package("selfpretrain", conf=BeartypeConf(claw_is_pep526=False))
+
+
+def beartyped(made: Any = None, *, conf: BeartypeConf) -> Any:
+    """Stand in for the decorator of that name, which takes 1 ms: functions of functions are made often."""
+    if isinstance(made, FunctionType) and "<locals>" in made.__qualname__:
+        return checked(made, beartype(conf=conf))
+    return beartype(conf=conf) if made is None else beartype(made, conf=conf)
 
 
 def jaxtyped(function: Any = None, *, typechecker: Any) -> Any:
@@ -55,8 +66,10 @@ def jaxtyped(function: Any = None, *, typechecker: Any) -> Any:
 def checked(function: FunctionType, usual: Callable[[FunctionType], Callable[..., Any]]) -> FunctionType:
     """Return a function whose arguments and result are checked the first time that there are such."""
     given = threading.local()
-    found: dict[Hashable, set[Hashable]] = {}
-    exact = "Literal" in str(inspect.signature(function))
+    key = function.__module__, function.__code__
+    if key not in SEEN:
+        SEEN[key] = "Literal" in str(inspect.signature(function)), {}
+    exact, found = SEEN[key]
     whole = cache(lambda: usual(function))
 
     @cache
@@ -73,7 +86,9 @@ def checked(function: FunctionType, usual: Callable[[FunctionType], Callable[...
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
         try:
-            asked = kind((args, kwargs), exact)
+            asked = (*[KINDS[type(x)](x, exact) for x in args],)
+            if kwargs:
+                asked += (*kwargs, *[KINDS[type(x)](x, exact) for x in kwargs.values()])
             known = found.get(asked)
         except TypeError:
             return whole()(*args, **kwargs)
@@ -99,32 +114,44 @@ def kind(x: Any, exact: bool) -> Hashable:
     Raises:
         TypeError: if that cannot be said in short.
     """
-    of = type(x)
-    how = told_by(of)
-    if how == "type":
-        return of
-    if how == "shape":
-        return of, x.dtype, tuple(x.shape)
-    if how == "value":
-        return (of, x) if exact or issubclass(of, type) else of
-    if how == "unknown" or len(x) > 16:
+    return KINDS[type(x)](x, exact)
+
+
+class Kinds(dict[type, Callable[[Any, bool], Hashable]]):
+    """A function for each type, made when the first of its values is seen: there are millions of them."""
+
+    def __missing__(self, of: type) -> Callable[[Any, bool], Hashable]:
+        import torch  # the emulated GPU must be there before it
+
+        if issubclass(of, (torch.Tensor, np.ndarray)):
+            self[of] = lambda x, exact: (of, x.dtype, x.shape)
+        elif issubclass(of, (tuple, list)):
+            self[of] = lambda x, exact: (of, *[self[type(each)](each, exact) for each in short(x)])
+        elif of is dict:
+            self[of] = lambda x, exact: (
+                of,
+                *[(key, self[type(each)](each, exact)) for key, each in short(x).items()],
+            )
+        elif issubclass(of, (set, frozenset, dict)):
+            self[of] = lambda x, exact: short(None)
+        elif issubclass(of, type):
+            self[of] = lambda x, exact: (of, x)
+        elif issubclass(of, (str, int)):
+            self[of] = lambda x, exact: (of, x) if exact else of
+        else:
+            self[of] = lambda x, exact: of
+        return self[of]
+
+
+def short(x: Any) -> Any:
+    """Return a collection that has few items.
+
+    Raises:
+        TypeError: if it has many, or is none.
+    """
+    if len(x) > 16:
         raise TypeError
-    if how == "items":
-        return of, *[kind(each, exact) for each in x]
-    return of, *[(key, kind(each, exact)) for key, each in x.items()]
+    return x
 
 
-@cache
-def told_by(of: type) -> str:
-    """Return what tells all that annotations may say of values of a type."""
-    import torch  # the emulated GPU must be there before it
-
-    ways = {
-        "shape": (torch.Tensor, np.ndarray),
-        "items": (tuple, list),
-        "unknown": (set, frozenset),
-        "value": (type, str, int),
-    }
-    if issubclass(of, dict):
-        return "entries" if of is dict else "unknown"
-    return next((way for way, kinds in ways.items() if issubclass(of, kinds)), "type")
+KINDS = Kinds()

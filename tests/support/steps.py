@@ -33,6 +33,8 @@ every_mixer = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SAMPLE)) for name in MIXERS]
 )
 """In the default suite those of the sample, which share their code with all others; all in the slow lane."""
+STEPWISE = ("exprnn", "gru", "lipschitz", "lstm", "slstm")
+"""Mixers that go position by position, so that a few show all that a step does."""
 SHORT = {"wavegan": {"stages": 2}}
 """Settings for 24 positions."""
 TOKENS = SequenceSpec(Tokens(16), 24, Classes(("no", "yes")))

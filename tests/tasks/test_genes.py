@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from selfpretrain.cli import app
@@ -107,7 +107,6 @@ def some_locus(draw):
     return Locus("x", bases, exons, draw(st.booleans()))
 
 
-@settings(max_examples=50, deadline=None)
 @given(some_locus(), st.sampled_from(["coding", "frames"]))
 def test_labels_move_with_their_bases_to_the_other_strand(locus, target):
     turned = locus.turned()
@@ -163,7 +162,6 @@ def test_other_files_than_one_sequence_in_fasta_are_refused(text):
         read_fasta(text, "x.fa")
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 5000), st.integers(16, 600), st.booleans())
 def test_windows_reach_from_end_to_end(length, window, half):
     step = window // 2 if half else window

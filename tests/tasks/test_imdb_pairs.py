@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -54,7 +54,6 @@ def test_drawn_pairs_are_many_balanced_and_of_movies_apart(real):
         assert task.load(split).targets.bincount().tolist() == [LISTS[split] // 2] * 2
 
 
-@settings(deadline=None)
 @given(st.integers(4, 12), st.integers(2, 6), st.integers(2, 60), st.integers(0, 99))
 def test_neither_one_review_nor_the_sentiments_tell(movies, each, wanted, seed):
     groups = np.repeat(np.arange(movies), each)

@@ -7,7 +7,7 @@ import numpy as np
 import pydantic
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -128,7 +128,6 @@ def test_another_seed_gives_other_trees():
     assert not one & other
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 60), st.integers(5, 60), st.integers(2, 7), st.integers(2, 12), st.integers(0, 2**63 - 1)
 )

@@ -70,11 +70,18 @@ class StopAfter:
         return self.left == 0
 
 
-def test_the_same_recipe_gives_the_same_bits(tmp_path):
-    a, b, c = (
-        run(replace(SPT, seed=seed), Workspace(tmp_path / name))
-        for name, seed in (("a", 0), ("b", 0), ("a", 1))
-    )
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Where the recipe has been run; to be read only."""
+    toys.settle()
+    workspace = Workspace(tmp_path_factory.mktemp("undisturbed"))
+    run(SPT, workspace)
+    return workspace
+
+
+def test_the_same_recipe_gives_the_same_bits(undisturbed, tmp_path):
+    a = undisturbed.stage(SPT).path
+    b, c = (run(replace(SPT, seed=seed), Workspace(tmp_path)) for seed in (0, 1))
     assert equal(weights(a), weights(b)) and not equal(weights(a), weights(c))
     assert result(a) == result(b)
     assert lines(a) == lines(b)
@@ -92,19 +99,18 @@ def test_interrupted_is_the_same_as_undisturbed(tmp_path, mixer, optim, average,
     stages = tuple(replace(stage, optim=optim, average=average) for stage in SPT.stages)
     stages = (replace(stages[0], objective=objective), *stages[1:])
     recipe = replace(SPT, model=replace(SPT.model, mixer=mixer), stages=stages)
-    undisturbed = run(recipe, Workspace(tmp_path / "undisturbed"))
+    whole = run(recipe, Workspace(tmp_path / "whole"))
     for cut in cuts:
         with pytest.raises(Interrupted, match="resumes from here"):
             run(recipe, Workspace(tmp_path / "cut", stop=StopAfter(cut)))
     folder = run(recipe, Workspace(tmp_path / "cut"))
-    assert equal(weights(folder), weights(undisturbed))
-    assert result(folder) == result(undisturbed)
-    assert lines(folder) == lines(undisturbed)
+    assert equal(weights(folder), weights(whole))
+    assert result(folder) == result(whole)
+    assert lines(folder) == lines(whole)
 
 
-def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeypatch):
+def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(undisturbed, tmp_path):
     """As after SIGKILL: the log is longer than the checkpoint knows, and is cut back."""
-    undisturbed = run(SPT, Workspace(tmp_path / "undisturbed"))
     stage = Workspace(tmp_path / "cut").stage(SPT.upto(0))
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(5)))
@@ -113,14 +119,14 @@ def test_a_cut_long_after_the_checkpoint_repeats_what_was_lost(tmp_path, monkeyp
     with pytest.raises(Interrupted):
         run(SPT, Workspace(tmp_path / "cut", stop=StopAfter(4)))
     (attempt.path / CHECKPOINT).write_bytes(kept)
-    assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed))
-    assert lines(stage.path) == lines(Workspace(tmp_path / "undisturbed").stage(SPT.upto(0)).path)
+    assert equal(weights(run(SPT, Workspace(tmp_path / "cut"))), weights(undisturbed.stage(SPT).path))
+    assert lines(stage.path) == lines(undisturbed.stage(SPT.upto(0)).path)
 
 
-def test_an_attempt_that_was_taken_over_is_waited_for(tmp_path):
+def test_an_attempt_that_was_taken_over_is_waited_for(undisturbed, tmp_path):
     """Another machine takes the attempt away in mid-training, and publishes the stage first."""
     recipe = SPT.upto(0)
-    elsewhere = run(recipe, Workspace(tmp_path / "elsewhere"))
+    elsewhere = undisturbed.stage(recipe).path
     here, told = Workspace(tmp_path / "here").stage(recipe), []
 
     class TakenAfter(StopAfter):
@@ -224,7 +230,7 @@ def train_as(rank, port, recipes, workspace):
 
 
 def test_two_processes_give_the_losses_of_one(tmp_path):
-    stages = tuple(replace(stage, budget=Budget(steps=8), evals=2) for stage in SPT.stages)
+    stages = tuple(replace(stage, budget=Budget(steps=4), evals=1) for stage in SPT.stages)
     plain = replace(SPT, model=replace(SPT.model, dropout=0.0), stages=stages)
     recipes = [plain, *(replace(plain, model=replace(plain.model, **other)) for other in OTHERS)]
     for recipe in recipes:  # first, so that all of its FLOPs are counted once
@@ -326,21 +332,19 @@ def test_a_plateau_lasts_epochs_however_often_it_is_validated(tmp_path, evals):
 @pytest.mark.parametrize(
     ("mode", "wait", "seed"),
     [
-        ("max", {"wait": 3}, 0),
         ("max", {"plateau_wait_epochs": 3.0}, 1),
         ("min", {"wait": 3}, 2),
-        ("min", {"plateau_wait_epochs": 3.0}, 3),
     ],
 )
 def test_a_plateau_lowers_the_rate_when_torch_does(tmp_path, monkeypatch, mode, wait, seed):
     """An epoch is one step; gains are around the threshold; "min" is of losses, our scores are below 0."""
     sign = 1 if mode == "max" else -1
-    random = torch.rand(64, generator=torch.Generator().manual_seed(seed))
+    random = torch.rand(32, generator=torch.Generator().manual_seed(seed))
     course = (1 + 2e-4 * sign * (random - 0.3).cumsum(0)).tolist()
     scores = ({"score": sign * score} for score in course)
     monkeypatch.setattr(trainer, "evaluate", lambda *_: SimpleNamespace(scores=next(scores)))
     optim = Optim(lr=0.1, schedule="plateau", warmup=0.0, plateau_threshold=1e-4, factor=0.9, **wait)
-    made = supervised(budget=Budget(steps=64), batch=96, optim=optim, evals=64)
+    made = supervised(budget=Budget(steps=32), batch=96, optim=optim, evals=32)
     folder = run(made, Workspace(tmp_path))
     weight = torch.optim.SGD([torch.zeros(1)], lr=0.1)
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(weight, mode, factor=0.9, patience=2, eps=0)
@@ -349,7 +353,7 @@ def test_a_plateau_lowers_the_rate_when_torch_does(tmp_path, monkeypatch, mode, 
         expected.append(weight.param_groups[0]["lr"])
         plateau.step(score)
     assert [line["lr"] for line in lines(folder) if line["kind"] == "train"] == pytest.approx(expected)
-    assert 4 < len(set(expected)) < 64 // 3, "there were several falls, and gains between them"
+    assert 2 < len(set(expected)) < 32 // 3, "there were several falls, and gains between them"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_takes_too_much_in_any_way_is_refused(takes):
 
 
 def test_a_traced_step_takes_less_in_each_way():
-    large = recipe(stage=replace(STAGE, batch=1 << 14), width=64, depth=6)
+    large = recipe(stage=replace(STAGE, batch=1 << 14), width=64, depth=3)
     how = (24, True, trace_step)
     sizes = [
         memory._gigabytes(large, large.last, *way, *how) for way in memory._ways(large, large.last, *how)

@@ -27,11 +27,6 @@ TASK = toys.Majority()
 STEPS = 6
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    toys.settle()
-
-
 def stage(**settings):
     return Stage(Classify(), Budget(steps=STEPS), batch=8, evals=STEPS, **settings)
 

@@ -7,7 +7,7 @@ import sys
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import toys
@@ -36,7 +36,6 @@ rates = st.floats(1e-6, 1.0, allow_nan=False)
 
 
 @given(lr=rates, rate=rates, seed=st.integers(0, 2**31), width=st.integers(1, 512))
-@settings(max_examples=15, deadline=None)
 def test_recipes_survive_json_and_keep_their_fingerprint(lr, rate, seed, width):
     stage = Stage(Masked(rate), Budget(steps=3), Optim(lr=lr), transfer=QUERIES_AND_KEYS, freeze=("head.*",))
     recipe = Recipe(toys.Majority(), Model(Attention(), width=width), (stage, RECIPE.last), seed)

@@ -35,7 +35,7 @@ from selfpretrain.training.evaluate import larger_batch_size
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import accumulate_sums
-from steps import backward, every_mixer
+from steps import STEPWISE, backward, every_mixer
 
 META = torch.device("meta")
 LENGTH = 136
@@ -45,8 +45,6 @@ DENOISING = [
     for name in registry.names("objectives")
     if issubclass(kind := registry.find("objectives", name), Denoise)
 ]
-STEPWISE = ("exprnn", "gru", "lipschitz", "lstm", "slstm")
-"""Mixers that go position by position, so that a few show all that a step does."""
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
 TOKENS = SequenceSpec(Tokens(16), LENGTH, Classes(("no", "yes")))
 VALUES = SequenceSpec(Values(channels=3, centre=(0.1, 0.2, 0.3), spread=(1.0, 2.0, 3.0)), LENGTH, Reals())

@@ -121,7 +121,6 @@ def test_gradients_of_kernels_are_right():
 
 
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 1.0, 100.0]), log_dt=st.floats(-12, 3))
-@settings(max_examples=25, deadline=None)
 def test_no_step_of_a_dplr_system_makes_its_state_longer(seed, scale, log_dt):
     toys.settle(seed)
     A, P, B, dt = dplr(2, 5, scale)

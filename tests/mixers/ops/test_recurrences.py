@@ -121,7 +121,8 @@ def test_gradients_are_right(rule, make, change, monkeypatch):
 
 @every_rule
 def test_keeps_single_precision_at_great_length(rule, make, change):
-    single = [x.requires_grad_(x.ndim > 1) for x in make(16_384, torch.float32)]
+    alone = (x[:1] if x.ndim > 1 else x for x in make(16_384, torch.float32))
+    single = [x.requires_grad_(x.ndim > 1) for x in alone]
     y, _ = rule(*single)
     with torch.no_grad():
         truth, _ = rule(*(x.double() for x in single))
@@ -202,9 +203,8 @@ def draw_selective(length, dtype=torch.double):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("length", [1, 7])
-def test_selective_scan_without_operators_is_the_recurrence(length, threads, monkeypatch):
-    inputs = draw_selective(length)
+def test_selective_scan_without_operators_is_the_recurrence(threads, monkeypatch):
+    inputs = draw_selective(7)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     found, plain = cpu_selective_scan(*inputs), selective(*inputs)
     torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)

@@ -117,15 +117,14 @@ def test_known_answers_on_digits():
     assert scores["nearest neighbour"] > 0.95
 
 
-def test_text_is_far_above_chance_and_deterministic():
-    task = Stdlib(train=240, val=80, test=400)
-    scores = baseline_scores(task)
-    assert scores == baseline_scores(task)
+def test_text_is_far_above_chance():
+    scores = baseline_scores(Stdlib(train=240, val=80, test=400))
     assert scores["commonest class"] == 0.125
     assert 0.3 < scores["logistic regression on 1-4-grams"] < 0.7
 
 
-def test_the_root_operator_tells_a_third_of_listops():
+def test_the_root_operator_tells_a_third_of_listops(monkeypatch):
+    monkeypatch.setattr(baselines, "_suitable", lambda *given: [])  # shortcuts alone
     scores = baseline_scores(ListOps(60, 120, train=600, val=50, test=1000))
     assert scores["root operator"] == pytest.approx(0.36, abs=0.06)
     assert scores["root operator"] > scores["commonest class"]
@@ -411,8 +410,12 @@ def test_values_of_all_sequences_are_used_and_wide_ones_are_not_self_trained(mon
     task = Digits(train=300, labels=30)
     self_trained = "self-trained logistic regression on values, all sequences"
     directions = "logistic regression on directions of values, all sequences"
+    tried, every = {self_trained, directions, f"{KERNELS}, {ALL}"}, baselines._suitable
+    monkeypatch.setattr(
+        baselines, "_suitable", lambda *given: [m for m in every(*given) if m.name(task.form.target) in tried]
+    )
     scores = baseline_scores(task)
-    assert min(scores[name] for name in (self_trained, directions, f"{KERNELS}, {ALL}")) > 0.7
+    assert min(scores[name] for name in tried) > 0.7
     assert self_trained in suitable(task.form, [64] * 4, unlabelled=True)
     monkeypatch.setattr(methods, "MAX_SELF_TRAINED", 10)
     found = suitable(task.form, [64] * 4, unlabelled=True)
