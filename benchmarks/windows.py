@@ -9,8 +9,9 @@ reference, and its width the length of that range in octaves (factors of two), f
 rate tried. With two references: *own*, the best score of that architecture and arm, and *common*, the best of
 the architecture with either arm; if an arm never comes near that, its window is empty. A network that learns
 nothing has the same score at all rates, and therefore the widest own window: architectures of which an arm is
-less than 10 points above chance at its best rate are left out of those. Common windows are of all
-architectures. Differences, SPT minus matched scratch, are means over architectures with a 95 % bootstrap
+less than 10 points above chance at its best rate are left out of those. Still, 5 points are a larger share of
+what a weak arm has learnt, so own windows are in its favour. Common windows are of all architectures.
+Differences, SPT minus matched scratch, are means over architectures with a 95 % bootstrap
 interval over architectures.
 
 The picture windows-TASK.svg has a panel per architecture. Tables are printed, or written between the marks
