@@ -11,6 +11,7 @@ from selfpretrain.api import comparison
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
@@ -39,12 +40,15 @@ TASKS = {
     "ragged words": toys.Words(length=12, shortest=4, examples=400, labelled=60),
 }
 every_task = pytest.mark.parametrize("task", ["equal", "unequal", "values"])
+USUAL = Attention(2)
+ONLY = {"autocorrelation": S4D(states=8)}
+"""Arms that attention does not have, with a mixer that has them."""
 
 
 @functools.cache
-def arms_of(task, steps=400):
+def arms_of(task, steps=400, mixer=USUAL):
     """Network and stages of a comparison on a toy, small enough to count."""
-    arms = small_arms(TASKS[task], Attention(2), Masked(0.3))
+    arms = small_arms(TASKS[task], mixer, Masked(0.3))
     batch = 32 if "words" in task else 8
     for setting in (f"stage.budget.steps={steps}", f"stage.batch={batch}", "model.width=32", "stage.evals=2"):
         arms = arms.with_setting(*setting.split("="))
@@ -52,8 +56,10 @@ def arms_of(task, steps=400):
 
 
 @functools.cache
-def recipe_of(name, task):
-    return ARMS[name]().recipe(TASKS[task], arms_of(task))
+def recipe_of(name, task, like=None):
+    """The recipe of an arm with the mixer that it, or the arm that it is like, is tested with."""
+    mixer = ONLY.get(like or name, USUAL)
+    return ARMS[name]().recipe(TASKS[task], arms_of(task, mixer=mixer))
 
 
 @functools.cache
@@ -64,7 +70,7 @@ def print_of(name, task):
 def allowed(name, task):
     """The FLOPs that an arm may spend: those of the matched arm, or of finetuning."""
     usual = {"matched": "matched", "finetuning": "scratch"}[ARMS[name].compute]
-    return cost.COUNTED.total(recipe_of(usual, task))
+    return cost.COUNTED.total(recipe_of(usual, task, like=name))
 
 
 @every_arm
@@ -86,7 +92,8 @@ def test_recipe_is_no_other_arms_and_has_the_data_of_scratch(name, task):
     assert [other for other in ARMS if print_of(other, task) == print_of(name, task)] == [name]
     assert recipe.seed == 0 and recipe.task == TASKS[task]
     assert recipe.last.objective.labelled and recipe.last.fraction == 1 and recipe.last.source is None
-    assert training_data(recipe).digests() == training_data(recipe_of("scratch", task)).digests()
+    plain = recipe_of("scratch", task, like=name)
+    assert training_data(recipe).digests() == training_data(plain).digests()
     assert not any(prefix.last.objective.labelled for prefix in recipe.prefixes()[:-1])
 
 
@@ -107,7 +114,7 @@ def test_compute_is_what_the_arm_may_use(name, task):
 def test_compute_is_the_same_by_an_independent_counter(name, task):
     """Of words, most FLOPs are those of the head at predicted positions."""
     usual = {"matched": "matched", "finetuning": "scratch"}[ARMS[name].compute]
-    allowed = counted_in_all(recipe_of(usual if usual == "scratch" else "spt", task), step_of)
+    allowed = counted_in_all(recipe_of(usual if usual == "scratch" else "spt", task, like=name), step_of)
     assert counted_in_all(recipe_of(name, task), step_of) == pytest.approx(allowed, rel=0.01)
 
 
@@ -121,7 +128,7 @@ def test_test_split_is_read_once(name, tmp_path, monkeypatch):
     read = []
     load = toys.Majority.load
     monkeypatch.setattr(toys.Majority, "load", lambda task, split: (read.append(split), load(task, split))[1])
-    arms = arms_of("unequal", steps=6)
+    arms = arms_of("unequal", steps=6, mixer=ONLY.get(name, USUAL))
     recipe = ARMS[name]().recipe(TASKS["unequal"], arms)
     workspace = Workspace(tmp_path, quiet=True)
     assert [stage.tested for stage in plan_recipes([recipe])] == [False] * (len(recipe.stages) - 1) + [True]
@@ -166,7 +173,8 @@ def test_augmentation_of_the_task_is_that_of_all_arms():
     settings = {"task.augment": True, "pretrain.optim.lr": 0.002}
     study = comparison("digits", ("attention",), None, 1, "smoke", settings, arms=tuple(names("arms")))
     columns = [cell.column for cell in study.cells()]
-    assert len(columns) == len(names("arms")) - 1  # without labels and denoising at once
+    missing = {arm.column for arm in ARMS.values()} - {*columns}
+    assert missing == {ARMS["joint"].column, *(ARMS[name].column for name in ONLY)}
     assert any("labels and denoising at once is not offered" in note for note in study.notes())
     for cell in study.cells():
         for stage in cell.recipe.stages:

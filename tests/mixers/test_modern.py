@@ -1,4 +1,4 @@
-"""RetNet, RWKV-7, Hyena, sLSTM, LinOSS and S5 beyond the laws of their shelf and golden values."""
+"""RetNet, RWKV-7, Hyena, sLSTM, LinOSS, S5 and Mamba beyond the laws of their shelf and golden values."""
 
 import math
 
@@ -10,6 +10,8 @@ import toys
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.hyena import Hyena
 from selfpretrain.mixers.linoss import LinOSS
+from selfpretrain.mixers.mamba import Mamba
+from selfpretrain.mixers.mamba2 import Mamba2, Mamba2Cell
 from selfpretrain.mixers.rwkv7 import RWKV7
 from selfpretrain.mixers.s5 import S5
 from selfpretrain.mixers.slstm import SLSTM
@@ -125,3 +127,35 @@ def test_s5_starts_with_the_normal_part_of_hippo_in_blocks():
     assert dt.max() < 0.0201
     assert cell.B.square().sum(-1).mean().item() == pytest.approx(1 / 16, rel=0.1)
     assert cell.C.square().sum(-1).mean().item() == pytest.approx(2 / 16, rel=0.1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [Mamba, Mamba2])
+def test_a_mimetic_start_finds_similar_content_at_any_distance(kind):
+    """Nothing is forgotten, and a vector is found by itself."""
+    if kind is Mamba:
+        pytest.importorskip("transformers")
+    D, length = 32, 400
+    content = F.normalize(torch.randn(8, D, dtype=torch.double), dim=1) * D**0.5
+    for start, expected in (("independent", False), ("mimetic", True)):
+        layer = build(kind(start=start, taps=1), width=D, length=length)
+        kept, read = inner_product(layer.past, content)
+        assert bool(kept**length > 0.5) == expected
+        own, others = read.diagonal().mean(), read[~torch.eye(8, dtype=bool)].abs().mean()
+        assert bool(own > 2 * others) == expected
+
+
+def inner_product(cell, content):
+    """Return the slowest decay per position, and c(x)^T b(y) of all pairs of vectors."""
+    if isinstance(cell, Mamba2Cell):
+        E, N, _ = cell.sizes
+        _, recent, dt = cell.enter(content).split([E, E + 2 * N, cell.heads], dim=-1)
+        _, b, c = F.silu(cell.bias + recent * cell.taps[0]).split(cell.sizes, dim=-1)
+        rate = F.softplus(dt + cell.step) * cell.log_decay.exp()
+    else:
+        layer = cell.layer
+        u = F.silu(layer.conv1d(layer.in_proj(content).mT.chunk(2)[0])[:, : len(content)]).mT
+        N = layer.ssm_state_size
+        dt, b, c = layer.x_proj(u).split([layer.time_step_rank, N, N], dim=-1)
+        rate = F.softplus(layer.dt_proj(dt))[..., None] * layer.A_log.exp()
+    return torch.exp(-rate).amin(), c @ b.mT

@@ -14,6 +14,7 @@ from engines import run_experiment
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.arms.autocorrelation import Autocorrelation
 from selfpretrain.studies.arms.cnn import Convolutional
 from selfpretrain.studies.arms.ensemble import Ensemble
 from selfpretrain.studies.arms.mimetic import Mimetic
@@ -54,7 +55,9 @@ def test_recipes_survive_json_and_differ(name):
         assert from_dict(json.loads(json.dumps(to_dict(cell.recipe)))) == cell.recipe
 
 
-OTHER_NETWORKS = {OtherPooling.column, Near.column, Mimetic.column, Ensemble.column, Convolutional.column}
+OTHER_NETWORKS = {
+    arm.column for arm in (OtherPooling, Near, Mimetic, Autocorrelation, Ensemble, Convolutional)
+}
 """Columns of the arms whose point is that the network is another one."""
 
 

@@ -11,7 +11,7 @@ Source: Yu & Erichson (2025), Block-Biased Mamba for Long-Range Sequence Process
 models of section 7. As published, A, B and beta are complex and C is real; w and step learn slowly. Only the
 paper could be read, not its code. Where it is silent we chose: as many states as Mamba, in conjugate pairs; A
 that starts as in S4D-Lin, beta as complex normal numbers, and steps as in Mamba. What differs from it:
-bidirectional layers add the outputs of a second, backward recurrence. Not to be compiled yet: code that
+bidirectional layers add the outputs of a second, backward recurrence. It refuses to be compiled: code that
 PyTorch's compiler (inductor) makes for CPUs gives wrong gradients of the steps and of A.
 """
 
@@ -36,6 +36,7 @@ from .common.convolution import ShortConvolution, log_uniform
 class B2S6(Mixer):
     """Block-biased Mamba, one per direction unless causal."""
 
+    compiles: ClassVar = False
     slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
         ("*.log_decay", "*.frequency", "*.w", "*.step"), 1e-3
     )

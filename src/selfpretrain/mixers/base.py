@@ -45,6 +45,7 @@ class Mixer(abc.ABC):
     fixed_length: ClassVar[bool] = False  # whether its outputs depend on the padded length
     whole: ClassVar[bool] = False  # whether it is a complete network: no norm before it, no residual path
     denoises: ClassVar[bool] = True  # whether it has an output at every position; else no pretraining
+    compiles: ClassVar[bool] = True  # whether torch.compile gives the same gradients
     looks_up: ClassVar[bool] = False  # whether quantised values of one channel are embedded as tokens
     published: ClassVar[str] = ""  # code behind the published numbers, if it differs from this formula
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..config import Count, Positive, spec
+from ..config import Count, Positive, added, spec
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
@@ -40,6 +40,7 @@ class DSS(Mixer):
     init: Literal["lin", "random"] = "lin"  # initial imaginary parts: pi n; N(0, 1)
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
+    damping: Positive = added(0.5)  # initial -Re A
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the convolution layer."""
@@ -55,7 +56,7 @@ class DSSLayer(Convolution):
         N = settings.states
         self.softmax_over = context.length if settings.variant == "softmax" else None
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
-        self.log_decay = nn.Parameter(torch.full((N,), math.log(0.5)))  # -Re A = exp(log_decay)
+        self.log_decay = nn.Parameter(torch.full((N,), math.log(settings.damping)))  # -Re A = exp(log_decay)
         frequency = math.pi * torch.arange(N) if settings.init == "lin" else torch.randn(N)
         self.frequency = nn.Parameter(frequency)  # Im A
         self.W = nn.Parameter(torch.randn(self.directions, H, N, 2))

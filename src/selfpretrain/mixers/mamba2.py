@@ -7,19 +7,23 @@ Source: Dao & Gu (2024), Transformers are SSMs, sections 5 to 7. What differs fr
 given and not their size; bidirectional layers add the outputs of a second, backward recurrence.
 """
 
-from typing import ClassVar
+import math
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..config import Count, Positive, spec
+from ..config import Count, Positive, added, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.attention_heads import head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
 from .ops.linear_attention import decayed_attention
+
+MIMETIC_LOG_DECAY = -8.0
+"""Initial log(-A) of a mimetic start: 70 % of a state are kept over 1,000 steps of dt = 1."""
 
 
 @spec
@@ -34,9 +38,14 @@ class Mamba2(Mixer):
     taps: Count = 4  # kernel size of the convolution
     shortest: Positive = 1e-3  # smallest initial step dt
     longest: Positive = 1e-1  # largest initial step dt
+    start: Literal["independent", "mimetic"] = added("independent")  # see ``build``
 
     def build(self, context: LayerContext) -> nn.Module:
-        """Return the recurrent layer."""
+        """Return the recurrent layer.
+
+        ``start="mimetic"`` is linear attention that looks for similar content, as in ``Mamba``: exp(dt A)
+        near 1, dt = 1 for any input, and c = b, whose projections and convolutions start alike.
+        """
         head_size(context, self.heads)
         return Directions(context, lambda: Mamba2Cell(context.width, self))
 
@@ -60,6 +69,19 @@ class Mamba2Cell(RecurrentCell):
         self.D = nn.Parameter(torch.ones(H))
         self.norm = nn.RMSNorm(E, eps=1e-5)
         self.out = nn.Linear(E, width, bias=False)
+        if settings.start == "mimetic":
+            self.start_mimetically()
+
+    @torch.no_grad()
+    def start_mimetically(self) -> None:
+        """Set decay, step and projections so that the layer starts as linear attention."""
+        E, N, _ = self.sizes
+        _, b, c, dt = self.enter.weight.split([2 * E, N, N, self.heads])  # rows of z and u, b, c and dt
+        c.copy_(b)
+        dt.zero_()
+        self.taps[:, -N:] = self.taps[:, E : E + N]
+        self.log_decay.fill_(MIMETIC_LOG_DECAY)
+        self.step.fill_(math.log(math.expm1(1)))  # softplus of it is 1
 
     def initial_state(self, batch_size: int) -> State:
         """Return a zero state: the last inputs of the convolution, and S."""

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Positive, spec
+from ..config import Positive, added, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
@@ -39,6 +39,7 @@ class MS4(Mixer):
     states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
+    damping: Positive = added(0.5)  # initial -Re A
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the layer."""
@@ -67,7 +68,8 @@ class MS4Convolution(Convolution):
         pairs = settings.states // 2
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
         self.B = nn.Parameter(torch.ones(H, pairs))
-        self.log_decay = nn.Parameter(torch.full((H, pairs), math.log(0.5)))  # -Re A = exp(log_decay)
+        log_decay = torch.full((H, pairs), math.log(settings.damping))
+        self.log_decay = nn.Parameter(log_decay)  # -Re A = exp(log_decay)
         self.frequency = nn.Parameter(math.pi * torch.arange(pairs).float().repeat(H, 1))  # Im A
         self.C = nn.Parameter(torch.randn(self.directions, H, pairs, 2) * 0.5**0.5)
 

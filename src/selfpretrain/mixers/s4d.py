@@ -15,7 +15,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Positive, spec
+from ..config import Positive, added, spec
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
@@ -34,6 +34,7 @@ class S4D(Mixer):
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
     lr_dt: Positive | None = 1e-3  # maximum learning rate of dt; None: not a slow parameter
+    damping: Positive = added(0.5)  # initial -Re A, unless ``init`` is real
 
     def slow(self) -> dict[str, float]:
         """Return the slow parameters, with ``lr_dt`` for dt."""
@@ -53,7 +54,7 @@ class S4DLayer(Convolution):
         pairs = settings.states // 2
         self.rule = zoh_modes if settings.rule == "zoh" else bilinear_modes
         self.log_dt = nn.Parameter(log_uniform(H, settings.shortest, settings.longest))
-        log_decay, frequency = _initial_values(settings.init, H, pairs)
+        log_decay, frequency = _initial_values(settings, H, pairs)
         self.log_decay = nn.Parameter(log_decay)  # -Re A = exp(log_decay)
         self.frequency = nn.Parameter(frequency)  # Im A
         C = torch.randn(self.directions, H, pairs, 2) * 0.5**0.5
@@ -71,16 +72,16 @@ class S4DLayer(Convolution):
         return by_layer(modal_kernel(2 * C * B.to(C), rate, length), layers)
 
 
-def _initial_values(init: str, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
+def _initial_values(settings: S4D, H: int, pairs: int) -> tuple[Float[Tensor, "H N"], Float[Tensor, "H N"]]:
     """Return the initial log -Re A and Im A.
 
-    Re A = -1/2 and Im A[n] = pi n (lin), (N/pi)(N/(2n+1) - 1) (inv), (N/pi)(N/(n+1) - 1) (inv2),
+    Re A = -damping and Im A[n] = pi n (lin), (N/pi)(N/(2n+1) - 1) (inv), (N/pi)(N/(n+1) - 1) (inv2),
     (2n+1)^2/pi (quad), that of HiPPO-LegS, whose B joins C (legs), N(0, 1) (random); or A[n] = -(n+1) (real).
     """
     n = torch.arange(pairs, dtype=torch.float32)
     N = 2 * pairs
-    decay = torch.full((pairs,), 0.5)
-    match init:
+    decay = torch.full((pairs,), settings.damping)
+    match settings.init:
         case "lin":
             frequency = math.pi * n
         case "inv":

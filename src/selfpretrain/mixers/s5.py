@@ -16,7 +16,7 @@ from jaxtyping import Complex
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, spec
+from ..config import Count, Positive, added, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
@@ -38,6 +38,7 @@ class S5(Mixer):
     blocks: Count = 1  # number of HiPPO matrices along the diagonal of the initial A
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
+    damping: Positive = added(0.5)  # initial -Re A
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the recurrent layer."""
@@ -57,7 +58,7 @@ class S5Cell(RecurrentCell):
         blocks = settings.blocks
         frequency, V = legs_modes(N // blocks)
         V = torch.block_diag(*[V] * blocks).to(torch.complex64)  # (N, N/2)
-        self.log_decay = nn.Parameter(torch.full((N // 2,), 0.5).log())
+        self.log_decay = nn.Parameter(torch.full((N // 2,), settings.damping).log())
         self.frequency = nn.Parameter(frequency.float().repeat(blocks))
         self.log_dt = nn.Parameter(log_uniform(N // 2, settings.shortest, settings.longest))
         B = torch.randn(N, width).to(V)

@@ -5,13 +5,15 @@ Source: our question.
 Related: papers which say that something else does the job: augmentation and an auxiliary loss (arXiv
 2501.14850), a start or a bias that prefers near positions (2305.09828, 2605.21070), any structured sequences
 (2505.22308, 2601.21725), ensembles (2509.14786), convolutional networks (2411.02796), the optimizer Muon
-(2605.10468, 2606.09658), regularisation (2509.14786), masked inputs (2510.04071).
+(2605.10468, 2606.09658), regularisation (2509.14786), masked inputs (2510.04071), the autocorrelation of the
+inputs (2411.19455).
 
 Protocol: scratch, scratch matched and self-pretraining; every other arm of the shelf as a rival, which
 sees the same sequences and labels, is tested once, and spends the FLOPs of self-pretraining and
-finetuning together. At the small scale, Muon, regularisation and masked inputs wait to be measured. A
-Transformer and S4D, on pictures of curves, text, photographs and spoken digits. The share of the gap that
-a rival closes is (rival - matched) / (SPT - matched), with Fieller's interval.
+finetuning together. At the small scale, Muon, regularisation, masked inputs and a start from the
+autocorrelation wait to be measured. A Transformer and S4D, on pictures of curves, text, photographs and
+spoken digits. The share of the gap that a rival closes is (rival - matched) / (SPT - matched), with Fieller's
+interval.
 
 Expected: no rival closes the gap on curves; augmentation closes part of it; pretraining on generated
 sequences closes most of it, if structure of any kind is what counts.
@@ -52,10 +54,14 @@ ARMS = resolve_arms(
         *("scratch", "matched", "spt", "joint", "augmented", "spt-augmented", "pooling", "near", "mimetic"),
         *("ensemble", "elsewhere", "cnn", "probe"),
         *("muon", "spt-muon", "spt-muon-before", "spt-muon-after", "regularised", "masked-inputs"),
+        "autocorrelation",
     )
 )
 """Every arm of the shelf, in the order of the table."""
-UNMEASURED = ("muon", "spt-muon", "spt-muon-before", "spt-muon-after", "regularised", "masked-inputs")
+UNMEASURED = (
+    *("muon", "spt-muon", "spt-muon-before", "spt-muon-after", "regularised", "masked-inputs"),
+    "autocorrelation",
+)
 """Arms without results at the small scale yet, which has to choose their settings (experiments/rivals.py)."""
 OF_ARM = "arm."
 """Prefix of settings of an arm itself."""

@@ -123,6 +123,9 @@ class Recipe:
                     f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
                     f"the {name_of(stage.objective)} stage and train it from scratch"
                 )
+            if stage.compile and not self.model.mixer.compiles:
+                name = name_of(self.model.mixer)
+                raise SpecError(f"{name} gets wrong gradients when it is compiled: leave out compile")
             if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
             if stage.grad_accumulation > 1 and stage.objective.whole_batch:

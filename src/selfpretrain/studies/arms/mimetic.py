@@ -1,9 +1,11 @@
-"""Training from scratch from projections of attention in closed form, which mimic pretrained ones."""
+"""Training from scratch from weights in closed form that mimic pretrained attention."""
 
 from dataclasses import replace
 
 from ...config import spec
 from ...mixers.attention import Attention
+from ...mixers.mamba import Mamba
+from ...mixers.mamba2 import Mamba2
 from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
@@ -11,29 +13,32 @@ from ...training.recipe import Recipe
 from ..recipes.arms import ArmRecipes, matched_stage
 from .base import Arm
 
+OFFERED = (Attention, Mamba, Mamba2)
+"""Mixers with a mimetic start."""
+
 
 @spec
 class Mimetic(Arm):
-    """The matched arm with ``Attention(start="mimetic")``.
+    """The matched arm with ``start="mimetic"`` of attention, Mamba or Mamba-2.
 
-    Source: Trockman & Kolter (2023), arXiv 2305.09828.
+    Source: Trockman & Kolter (2023), arXiv 2305.09828; of Mamba, Trockman et al. (2024), arXiv 2410.11135.
     """
 
     column = "scratch (matched), mimetic start"
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
-        """Return the matched recipe with another start of attention."""
+        """Return the matched recipe with another start of the mixer."""
         mixer = arms.scratch_model.mixer
-        assert isinstance(mixer, Attention), "refused otherwise"
+        assert isinstance(mixer, OFFERED), "refused otherwise"
         model = replace(arms.scratch_model, mixer=replace(mixer, start="mimetic"))
         return Recipe(task, model, (matched_stage(task, arms, planner),))
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot start like this: it is not attention; "" if it can."""
+        """Return why the mixer cannot start like this: it has no such start; "" if it can."""
         mixer = arms.scratch_model.mixer
-        if isinstance(mixer, Attention):
+        if isinstance(mixer, OFFERED):
             return ""
-        return f"a mimetic start is one of attention, not of {name_of(mixer)}"
+        return f"a mimetic start is one of attention or Mamba, not of {name_of(mixer)}"
 
 
 arm = Mimetic

@@ -1,0 +1,103 @@
+"""How sensitive to the learning rate is each architecture of the study modern-zoo, with and without SPT?
+
+    python experiments/learning_rates.py docs/windows.tsv [--runs FOLDER] [--jobs N]
+    python benchmarks/windows.py docs/windows.tsv
+
+Settings, written down before any run: every architecture of the study at its small scale, with its steps,
+networks and batches. Five learning rates on curves (task paths), three on text and recall, each three times
+the one before; that of the study is in the middle, 2e-3. In matched scratch it is the rate of the whole
+training, in SPT that of finetuning; pretraining has the rate of the study and is trained once per seed.
+Parameters with a rate of their own, such as steps of state space models, keep their maximum of 1e-3. Two
+seeds that no report uses. The score is that of the best step on validation, as in the study; nothing is
+tested. Training that diverges counts with its best score until then.
+
+``benchmarks/windows.py`` has the rule by which a window is measured.
+
+Cost: 5 to 8 core-hours on curves, 3.5 to 4.4 on text, 2.1 to 2.4 on recall, by the times of the stages in
+docs/studies/modern-zoo-small/results.csv (the quickest seed of every cell, and the mean). A line is added
+when both seeds of an architecture are done, curves first. Finished stages are reused: the command resumes.
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from selfpretrain.registry import name_of
+from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.run_dir import RESULT
+from selfpretrain.runner.workspace import Workspace, run_context
+from selfpretrain.studies.base import SCALES, Scale
+from selfpretrain.studies.common.table_study import PATHFINDER, TEXT
+from selfpretrain.studies.modern_zoo import RECALL, ModernZoo
+from selfpretrain.studies.recipes.arms import MATCHED, SPT
+from selfpretrain.studies.recipes.defaults import LR
+from selfpretrain.training.cost import COUNTED, Planner
+from selfpretrain.training.recipe import Recipe
+
+THREE = (LR / 3, LR, 3 * LR)
+RATES = {PATHFINDER: (LR / 9, *THREE, 9 * LR), TEXT: THREE, RECALL: THREE}
+"""Task -> learning rates of finetuning and of matched scratch."""
+SEEDS = (1_100, 1_101)
+ARMS = (MATCHED, SPT)
+COLUMNS = ("task", "chance", "row", "column", "lr", "seed", "validation", "steps", "best step", "stopped")
+
+
+class Run(NamedTuple):
+    """A recipe, and its place in the table."""
+
+    row: str
+    column: str
+    rate: float
+    recipe: Recipe
+
+
+def runs_of_rows(scale: Scale, planner: Planner = COUNTED) -> Iterator[list[Run]]:
+    """Yield the runs of every architecture, task by task."""
+    study = ModernZoo.at_scale(scale, 1)
+    for label, task in study.available_tasks(planner).items():
+        for row in study.rows(label):
+            runs = []
+            for rate in RATES[label]:
+                changed = study.with_settings(
+                    {f"{stage}.optim.lr": rate for stage in ("scratch", "finetune")}
+                )
+                recipes = changed.recipes(label, task, row, planner)
+                found = [Run(row.row, arm, rate, recipes[arm]) for arm in ARMS]
+                runs += [
+                    run._replace(recipe=replace(run.recipe, seed=seed)) for run in found for seed in SEEDS
+                ]
+            yield runs
+
+
+def line(run: Run, workspace: Workspace) -> str:
+    """Return the line of a finished run."""
+    task = run.recipe.task
+    result = workspace.stage(run.recipe).read(RESULT)
+    score = f"{result['scores']['val']['score']:.4f}"
+    place = (name_of(task), f"{task.form.target.chance:.4g}", run.row, run.column)
+    settings = (f"{run.rate:.3g}", str(run.recipe.seed))
+    return "\t".join(
+        (*place, *settings, score, *(str(result[key]) for key in ("steps", "best_step", "stopped")))
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing, and write the table after every architecture."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", type=Path)
+    parser.add_argument("--runs", type=Path, default=Path("runs/learning_rates"))
+    parser.add_argument("--jobs", default="1")
+    parser.add_argument("--scale", choices=SCALES, default="small")
+    flags = parser.parse_args(arguments)
+    lines = ["\t".join(COLUMNS)]
+    with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as workspace:
+        for runs in runs_of_rows(flags.scale):
+            run_recipes((run.recipe for run in runs), workspace, tested=False)
+            lines += [line(run, workspace) for run in runs]
+            flags.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
