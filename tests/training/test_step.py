@@ -151,7 +151,7 @@ def test_blocks_are_close_when_they_are_compiled():
 
 def test_a_mixer_of_which_the_compiler_makes_wrong_gradients_is_not_compiled():
     stage = Stage(Classify(), Budget(steps=1), compile=True)
-    with pytest.raises(SpecError, match="b2s6 gets wrong gradients when it is compiled"):
+    with pytest.raises(ValueError, match="b2s6 gets wrong gradients when it is compiled"):
         Recipe(toys.Majority(), Model(B2S6(), 16, 1), (stage,))
 
 
