@@ -2,10 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
-from selfpretrain.cli import app
+from selfpretrain.cli import app, printing
+from selfpretrain.report.results import ExperimentResults
+from task_results import MATCHED, SPT, cell, task_results
 
 STUDY = ["study", "coser-table-4", "--only", "Image/identical start/*", "--scale", "smoke", "--seeds", "1"]
 STUDY += ["--jobs", "1", "--quiet"]
@@ -61,6 +64,15 @@ def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     assert app.run(["study", "amos-table-8", "--scale", "paper"]) == 2
     assert "Image is left out: its data are not prepared" in said(capsys)
+
+
+def test_what_a_study_leaves_out_is_printed_below_its_report(monkeypatch, capsys):
+    cells = [cell("attention", column, 0, 0.5) for column in (SPT, MATCHED)]
+    absent = "Image is left out: its data are not prepared"
+    task = replace(task_results(cells), notes=("digits stands in for Text", absent))
+    monkeypatch.setattr(printing, "show_report", lambda *_: None)
+    printing.show(ExperimentResults("toys", "?", "small", "0.1.0", "", "", (task, task)))
+    assert capsys.readouterr().out == f"note: {absent}\n"
 
 
 def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):

@@ -56,6 +56,10 @@ def show(outcome: "Outcome") -> None:
         say(f"{outcome}; the same command without --detach makes the page")
     elif distributed.is_main():
         show_report(outcome.folder, analyse(outcome))
+        notes = dict.fromkeys(note for task in outcome.tasks for note in task.notes)
+        for note in notes:
+            if "left out" in note:
+                say(f"note: {note}")
 
 
 def show_forecast(forecast: "Forecast") -> None:
