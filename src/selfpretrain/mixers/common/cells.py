@@ -128,8 +128,9 @@ class _GatedScan(torch.autograd.Function):
         for i in range(of_b.shape[1] - 2, -1, -1):
             of_b[:, i].addcmul_(factor[:, i], of_b[:, i + 1, :1])
         of_b = of_b.flatten(1, 2)[:, before:]
-        of_a = _padded(of_b[:, 1:], 1, 0)
-        of_a[:, 1:].mul_(h[:, :-1].conj())
+        of_a = torch.empty_like(a)
+        of_a[:, 0] = 0
+        of_a[:, 1:] = of_b[:, 1:] * h[:, :-1].conj()
         return of_a, of_b
 
 
