@@ -205,7 +205,7 @@ def forward_of(
     plain = {name: inspect.unwrap(named[name]) for name in _dispatched(forward)} | dict(operations)
     replaced = {name: function for name, function in plain.items() if name not in kept}
     # Without a name: the compiler would look functions up in the module of that name.
-    mine = named | replaced | {"__name__": ""}
+    mine = {name: each for name, each in (named | replaced).items() if name != "__name__"}
     parts = forward.__code__, mine, forward.__name__, forward.__defaults__, forward.__closure__
     copy = types.FunctionType(*parts)
     copy.__kwdefaults__ = forward.__kwdefaults__
