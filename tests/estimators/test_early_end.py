@@ -66,10 +66,20 @@ def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_tra
     ten = [*CLASSES[:10], *[None] * 50]
     model = SequenceClassifier(**SMALL).fit(TEXTS, ten)
     assert not model.trained_ and model.leaderboard_ == [] and model.kept_score_ is None
-    assert model.kept_.startswith("kept: logistic regression on 1-") and "fewer than 20 labels" in model.kept_
+    assert (
+        model.kept_.startswith("kept: logistic regression on 1-")
+        and "fewer than 20 labelled examples" in model.kept_
+    )
     assert "exhaustive=True" in model.left_out_
     again = SequenceClassifier.load(model.save(tmp_path / "model"))
     assert (again.predict(TEXTS) == model.predict(TEXTS)).all()
+
+
+def test_of_few_values_the_kept_features_remember_no_sequence(no_training):
+    x = RANDOM.normal(size=(10, 40)).astype(np.float32)
+    model = SequenceClassifier(**SMALL).fit(x, CLASSES[:10])
+    (kept,) = model.simple_
+    assert kept.name.startswith("logistic regression on kernels") and kept.features.computed is None
 
 
 @pytest.mark.parametrize("settings", [{"exhaustive": True}, {"model": "network"}])

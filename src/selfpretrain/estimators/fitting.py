@@ -43,7 +43,7 @@ SIMPLE = 0.2
 """Share of a time limit after which no simple method is begun."""
 SIMPLE_ENDS = 0.4
 """Share of a time limit after which a simple method that was begun is given up."""
-TOO_FEW = f"nothing is held out of fewer than {FEW} labels, so nothing can be compared"
+TOO_FEW = f"nothing is held out of fewer than {FEW} labelled examples, so nothing can be compared"
 
 
 class TaskFitting(EstimatorSettings):
@@ -184,8 +184,10 @@ class TaskFitting(EstimatorSettings):
 
     def _usual_method(self, task: Task, limit: TimeLimit) -> SimplePredictor | None:
         """Fit the usual simple method where labels are too few to hold any out; elsewhere it is None."""
+        if not self._tries_simple or has_val(task):
+            return None
         labelled = labelled_only(task.load("train"))
-        if not self._tries_simple or has_val(task) or not 0 < len(labelled) < FEW:
+        if not 0 < len(labelled) < FEW:
             return None
         return self._simple_methods(task, [], limit.interrupted).usual(labelled)
 

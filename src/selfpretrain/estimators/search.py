@@ -381,7 +381,7 @@ class Search:
         found = Outcome(recipes, networks, _answers_of(trials), scores, seconds, self.trials, options)
         return replace(found, left_out=self.left_out())
 
-    def left_out(self, right: str = "") -> str:
+    def left_out(self, unneeded: str = "") -> str:
         """Return how many settings were not trained, see ``TimeLimit.left_out``; "" if none."""
         settings = self.estimator.variants(self.task, self.counted)
         missing = len(settings) + len(self.estimator.poolings(self.task)) - len(self.begun)
@@ -391,7 +391,7 @@ class Search:
         objectives -= {trial.settings["objective"] for trial in self.begun}
         *before, last = stage_seconds(self._first_recipe())
         seconds = len(objectives) * sum(before) + trainings(missing, len(self.folds)) * last
-        return self.limit.left_out(missing, seconds, right)
+        return self.limit.left_out(missing, seconds, unneeded)
 
     @property
     def _output(self) -> Output:

@@ -66,18 +66,18 @@ class TimeLimit:
         limit = f"the time limit of {format_duration(self.seconds)} was up"
         return "it was interrupted" if self.interrupted() else limit
 
-    def left_out(self, settings: int, seconds: float, right: str = "") -> str:
+    def left_out(self, settings: int, seconds: float, unneeded: str = "") -> str:
         """Return in a line what was not trained, why, about how long it would take, and how to do so.
 
         Args:
-            right: why no network is needed; "": the time is too short, or it was interrupted.
+            unneeded: why no network is needed; "": the time is too short, or it was interrupted.
         """
         minutes = math.ceil((self.seconds + seconds) / 60)
         why = f"they do not fit into {format_duration(self.seconds)}"
         how = f"minutes={minutes} (--minutes {minutes}) would train them"
-        if right:
+        if unneeded:
             seconds = min(seconds, self.left)
-            why = right
+            why = unneeded
             how = "exhaustive=True (--exhaustive) trains them"
         elif self.interrupted():
             why = self.reason

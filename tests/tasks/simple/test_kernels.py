@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from selfpretrain.data.dataset import SequenceDataset
-from selfpretrain.tasks.simple import kernels
-from selfpretrain.tasks.simple.kernels import KernelShares
+from selfpretrain.tasks.simple import features, kernels
+from selfpretrain.tasks.simple.features import Statistics, Summary
+from selfpretrain.tasks.simple.intervals import IntervalQuantiles
+from selfpretrain.tasks.simple.kernels import KernelShares, SharedKernels
 
 RANDOM = np.random.RandomState(0)
 
@@ -73,3 +75,20 @@ def test_shares_do_not_depend_on_units():
     x, y = found.transform(sequences([60] * 12)), small.transform(sequences([60] * 12, 2.0**-40))
     np.testing.assert_array_equal(x, y)
     assert x.std(0).max() > 0.5
+
+
+@pytest.mark.parametrize("most", [1, 10**9])
+@pytest.mark.parametrize("kind", [SharedKernels, IntervalQuantiles, Statistics, Summary])
+def test_folds_share_what_was_computed_and_get_the_same(kind, most, monkeypatch):
+    monkeypatch.setattr(features, "MAX_REMEMBERED", most)
+    examples = sequences([40, 60, 30, *[20] * 17])
+    shared = kind()
+    shared.measure(examples)
+    for fold in range(4):
+        of_val = torch.arange(20) % 4 == fold
+        of_fold = shared.fitted(examples.take((~of_val).nonzero()[:, 0]))
+        alone = of_fold.forgetful()
+        assert alone.computed is None and of_fold.computed is shared.computed
+        for part in (examples, examples.take(of_val.nonzero()[:, 0])):
+            np.testing.assert_allclose(of_fold.transform(part), alone.transform(part), rtol=1e-9, atol=1e-9)
+    assert len(shared.computed.rows) == (20 if most > 1 else 0)

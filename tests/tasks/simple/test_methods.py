@@ -5,11 +5,13 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Tokens, Values
 from selfpretrain.tasks.simple.features import ALL
 from selfpretrain.tasks.simple.methods import features_named, simple_methods
+from selfpretrain.tasks.simple.models import fit_linear
 
 NAMES = ("a", "b")
 SIGNALS = (Tokens(5), Values(channels=2))
@@ -135,3 +137,15 @@ def test_a_prediction_does_not_depend_on_the_sequences_beside_it(kind, target):
         backwards = mean_scores(model, features, rows[::-1], target)[::-1]
         np.testing.assert_allclose(alone, together, atol=1e-10, err_msg=method.name(target))
         np.testing.assert_allclose(backwards, together, atol=1e-10, err_msg=method.name(target))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_linear_model_of_few_rows_is_that_of_all_features(classes):
+    """It is solved in the span of the rows."""
+    random = np.random.RandomState(0)
+    x, new = random.randn(15, 400), random.randn(50, 400)
+    y = np.arange(15) % classes
+    found = fit_linear(x, y, np.ones(15), Classes(tuple("abc"[:classes])), 0.1).scores(new)
+    expected = LogisticRegression(C=0.1, tol=1e-8, max_iter=5_000).fit(x, y).decision_function(new)
+    found = found[:, 1] if classes == 2 else found - found.mean(1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=2e-3)

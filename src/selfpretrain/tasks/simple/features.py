@@ -81,23 +81,23 @@ class Features(abc.ABC):
 
 
 class Computed:
-    """The features of sequences that were computed before, by where a sequence begins in a flat tensor."""
+    """Features that were computed before, by where a sequence begins in a tensor, and its length."""
 
     def __init__(self, flat: Tensor) -> None:
         self.flat = flat
-        self.rows: dict[int, np.ndarray] = {}
+        self.rows: dict[tuple[int, int], np.ndarray] = {}
 
     def of(self, examples: SequenceDataset, compute: Callable[[SequenceDataset], np.ndarray]) -> np.ndarray:
         """Return the features (n, K) of examples of one sequence each, and compute those that are missing."""
         if examples.flat is not self.flat:
             return compute(examples)
-        starts = examples.starts[0].tolist()
-        missing = [row for row, start in enumerate(starts) if start not in self.rows]
+        places = list(zip(examples.starts[0].tolist(), examples.lengths[0].tolist(), strict=True))
+        missing = [row for row, place in enumerate(places) if place not in self.rows]
         found = compute(examples.take(torch.tensor(missing))) if missing else np.empty((0, 0))
         if found.size + sum(row.size for row in self.rows.values()) > MAX_REMEMBERED:
-            return found if len(missing) == len(starts) else compute(examples)
-        self.rows |= zip((starts[row] for row in missing), found, strict=True)
-        return np.stack([self.rows[start] for start in starts])
+            return found if len(missing) == len(places) else compute(examples)
+        self.rows |= zip((places[row] for row in missing), found, strict=True)
+        return np.stack([self.rows[place] for place in places])
 
 
 class Numbers(Features):
