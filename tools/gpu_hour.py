@@ -1,24 +1,24 @@
-"""Half an hour of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
+"""Minutes of a lent GPU, spent in order of worth; each result is kept as soon as it is there.
 
     python tools/gpu_hour.py gpu-hour [--minutes 30] [--call 9] [--parts check,steps,...]
     python tools/gpu_hour.py rehearsal --toy          the same on a CPU at toy sizes, to find typos
 
 check    tests marked ``cuda``; golden values of published code, on the device; what tests/fake_gpu claims:
          steps launch so many kernels, and wait for nothing
+papers   networks of the papers on sequences like those of their tasks: hours and money of a cell
 steps    times, memory, launches and waits of a training step: mixers at growing length, in single and half
          precision, compiled or not, beside a plain Transformer
-papers   networks of Amos et al. (2024) on sequences like those of their tasks: hours and money of a cell
-row      two rows of their Table 1, on image-jpeg: from scratch and SPT, as far as the time reaches
+row      the study long-images, a row of Long Range Arena at its true length, as far as the time reaches
 
 A part may take its share of the minutes, and a call of the command at most ``--call`` of them; what does not
 fit is named as left out. The same command goes on where it was cut, ``row`` from checkpoints: what is in
 FOLDER/results.jsonl is not measured again, and failures are tried once more. Another half hour is ``--minutes
 60`` then. docs/speed.md shows the results: ``python tools/gpu_hour.py FOLDER --page docs/speed.md``.
 
-A machine without a network finds in build/carried what it lacks (five packages, if it has PyTorch, pytest,
+A machine without a network finds in build/carried what it lacks (six packages, if it has PyTorch, pytest,
 numba, pyarrow and jaxtyping), made where there is one, for its Python:
 pip install --target build/carried --only-binary=:all: --python-version 3.12 --platform manylinux2014_x86_64
-pydantic beartype
+pydantic beartype pooch
 """
 
 import argparse
@@ -31,6 +31,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +50,24 @@ except ModuleNotFoundError as error:
         "or without a network carry it, see --help"
     )
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens, Values
-from selfpretrain.errors import Interrupted
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import find, names
-from selfpretrain.runner.stage import run
+from selfpretrain.runner.run import run_recipes
+from selfpretrain.runner.run_dir import RESULT
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies.long_images import LongImages
 from selfpretrain.studies.recipes.reported import paper_arms
-from selfpretrain.system.events import Event, listen
 from selfpretrain.system.hardware import environment
-from selfpretrain.tasks.base import Task
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import prepare, step
 from tables import Table, put
 
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
-SHARES = {"check": 0.15, "steps": 0.45, "papers": 0.1, "row": 1.0}
+SHARES = {"check": 0.2, "papers": 0.1, "steps": 0.3, "row": 1.0}
 """Of the minutes of all calls; the last part takes what is left."""
 LAUNCHES = {"s4": 1171, "s4d": 687, "dss": 687, "dlr": 630, "lssl": 708, "ema": 576}
 """Kernels of a step of six blocks at 1,024 positions in half precision, as the emulated GPU counts them."""
@@ -82,6 +82,8 @@ WAYS: dict[str, Result] = {
 }
 FIRST = ("attention", "s4", "s4d", "dlr", "local")
 """Mixers that are measured first, in all ways and lengths."""
+LAST = ("exprnn", "lipschitz", "slstm")
+"""Mixers that launch kernels position by position, tens of thousands a step."""
 POSITIONS, WIDTH, WARM, TIMED = 65_536, 256, 3, 10
 """Positions of a batch, width of the networks, steps before the clock starts and after."""
 
@@ -114,6 +116,7 @@ class Plan:
     price: float  # of an hour
     call: float = 9.0  # minutes of one call of the command
     row_ends: float = 0.0  # when the part ``row`` has to stop, by ``time.monotonic``
+    jobs: int = 4  # stages of ``row`` at a time, and processes of the tests
 
 
 def clock(device: torch.device) -> float:
@@ -217,7 +220,8 @@ def claims(name: str, plan: Plan) -> Result:
 
 def tests(plan: Plan) -> Result:
     """The tests for GPUs; without one they are found, and skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "tests/training/test_cuda.py"]
+    workers = ("-n", "0" if plan.toy else str(plan.jobs))
+    command = [sys.executable, "-m", "pytest", "-q", *workers, "-m", "cuda", "tests/training/test_cuda.py"]
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=paths)
     said = done.stdout.splitlines()
@@ -249,14 +253,15 @@ def golden(name: str, device: torch.device) -> Result:
 
 
 def steps(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    """What only a GPU can tell comes first: long sequences, compiled, replayed and recomputed."""
+    """The usual architectures at all lengths come first, then all others, then compiled and replayed."""
     if plan.toy:
         yield from steps_of(plan, ("attention", "s4"), (32,), ("fp32", "bf16"))
         return
-    rest = [name for name in names("mixers") if name not in FIRST]
-    yield from steps_of(plan, FIRST, (4096, 16_384, 1024), (GRAPHS, *WAYS))
-    yield from steps_of(plan, rest, (1024, 4096, 16_384), ("bf16",))
-    yield from steps_of(plan, rest, (1024, 4096, 16_384), WAYS)
+    lengths, others = (1024, 4096, 16_384), [name for name in names("mixers") if name not in FIRST + LAST]
+    yield from steps_of(plan, FIRST, lengths, ("bf16", "fp32"))
+    yield from steps_of(plan, (*others, *LAST), lengths[:1], ("bf16",))
+    yield from steps_of(plan, FIRST, lengths, ("bf16, compiled", GRAPHS, "bf16, recomputed"))
+    yield from steps_of(plan, (*others, *LAST), lengths, WAYS)
 
 
 def steps_of(
@@ -305,63 +310,48 @@ def layered(network: nn.Module, x: Tensor, device: torch.device, toy: bool) -> R
 
 
 def papers(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    for task in list(LOOKS)[: 2 if plan.toy else None]:
-        for family in ("transformer-rotary", "s4"):
-            for arm in ("pretrain", "finetune"):
-                for way in ("fp32", "bf16", "bf16, compiled")[: 1 if plan.toy else None]:
-                    named = f"{task}, {family}, {arm}, {way}"
-                    yield named, lambda t=task, f=family, a=arm, w=way: cell(plan, t, f, a, w)
+    networks = (("coser", "transformer"), ("amos", "transformer-rotary"), ("amos", "s4"))
+    tasks = ("image", "pathfinder", "listops")[: 2 if plan.toy else None]
+    ways = ("bf16", "bf16, compiled", GRAPHS, "fp32")[: 1 if plan.toy else None]
+    for way, task, (paper, family), arm in product(ways, tasks, networks, ("pretrain", "finetune")):
+        named = f"{task}, {paper}, {family}, {arm}, {way}"
+        yield named, lambda t=task, p=paper, f=family, a=arm, w=way: cell(plan, t, p, f, a, w)
 
 
-def cell(plan: Plan, task: str, family: str, arm: str, way: str) -> Result:
+def cell(plan: Plan, task: str, paper: str, family: str, arm: str, way: str) -> Result:
     """Seconds per epoch of a reported recipe's stage; hours and money of all its epochs."""
-    arms, look, device = paper_arms("amos", task, family), LOOKS[task], torch.device(plan.device)
+    arms, look, device = paper_arms(paper, task, family), LOOKS[task], torch.device(plan.device)
     stage: Stage = replace(getattr(arms, arm), **WAYS[way])
     model = arms.model
     if plan.toy:
         look = replace(look, form=replace(look.form, length=32), shortest=32)
         stage, model = replace(stage, batch=2), replace(model, width=16, depth=1)
-    found = measured(step_of(model, stage, look, device), device, plan.toy)
+    found = measured(step_of(model, stage, look, device, way == GRAPHS), device, plan.toy)
     epoch = found["seconds"] * look.examples / stage.batch
     hours = epoch * (stage.budget.epochs or 1) / 3600
     return found | {"epoch": epoch, "hours": hours, "money": hours * plan.price, "batch": stage.batch}
 
 
 def row(plan: Plan) -> Iterator[tuple[str, Callable[[], Result]]]:
-    """The arms take turns, each with an equal part of the time that is left."""
-    arms = [(family, arm) for family in ("transformer-rotary", "s4") for arm in ("scratch", "SPT")]
-    for left, (family, arm) in zip(range(len(arms), 0, -1), arms, strict=True):
-        yield f"image, {family}, {arm}", lambda f=family, a=arm, n=left: trained(plan, f, a, n)
+    yield "long-images", lambda: trained(plan)
 
 
-def trained(plan: Plan, family: str, arm: str, left: int) -> Result:
-    """Train an arm of the paper in half precision until its time is up; its scores, or how far it is.
+def trained(plan: Plan) -> Result:
+    """Train the stages of the study until the time is up; the scores of those that ended.
 
     Raises:
-        Interrupted: if it did not end; the next call goes on from there.
+        Interrupted: if some did not end; the next call goes on from there.
     """
-    arms = paper_arms("amos", "image", family)
-    scratch = arm == "scratch"
-    model = arms.scratch_model if scratch else arms.model
-    stages = (arms.scratch,) if scratch else (arms.pretrain, arms.finetune)
-    stages = tuple(replace(stage, precision="bf16") for stage in stages)
-    task: Task = find("tasks", "image-jpeg")(**{"made_up": True} if plan.toy else {})
-    if plan.toy:
-        model = replace(model, width=16, depth=1)
-        stages = tuple(replace(stage, budget=Budget(steps=4), batch=4, evals=2) for stage in stages)
-    until = time.monotonic() + (plan.row_ends - time.monotonic()) / left
-    seen: dict[str, Event] = {}
-    space = Workspace(plan.folder / "runs", plan.device, quiet=True, stop=lambda: time.monotonic() > until)
-    try:
-        with listen(lambda event: seen.update({event.kind: event})):
-            folder = run(Recipe(task, model, stages), space)
-    except Interrupted as error:
-        last = {kind: dict(seen[kind].numbers) for kind in ("train", "val") if kind in seen}
-        raise Interrupted(f"{error}: {json.dumps(last)}") from error
-    return {"scores": json.loads((folder / "result.json").read_text(encoding="utf-8"))["scores"]}
+    study = LongImages.at_scale("smoke" if plan.toy else "small", 1 if plan.toy else 3)
+    cells = sorted(study.cells(), key=lambda cell: cell.row)  # few labels first
+    space = Workspace.of(plan.folder / "runs", plan.device, str(1 if plan.toy else plan.jobs))
+    space = replace(space, quiet=True, stop=lambda: time.monotonic() > plan.row_ends)
+    run_recipes((cell.recipe for cell in cells), space)
+    results = {cell: space.stage(cell.recipe).read(RESULT)["scores"] for cell in cells}
+    return {f"{c.row}, {c.column}, {c.recipe.seed}": scores["test"] for c, scores in results.items()}
 
 
-PARTS = {"check": check, "steps": steps, "papers": papers, "row": row}
+PARTS = {"check": check, "papers": papers, "steps": steps, "row": row}
 
 
 def kept(path: Path) -> list[Result]:
@@ -419,7 +409,6 @@ def tables(results: list[Result]) -> dict[str, Table]:
     steps = [["step", "ms", "GB", "launches", "waits"]]
     claims = [["mixer", "launches, emulated", "launches", "waits"]]
     hours = [["network", "s an epoch", "hours"]]
-    rows = [["row", "accuracy, test"]]
     for (part, name), line in found.items():
         seen = [str(line.get(key, "")) for key in ("launches", "syncs")]
         if part == "steps":
@@ -429,9 +418,7 @@ def tables(results: list[Result]) -> dict[str, Table]:
             claims.append([name.removeprefix("claims of "), str(line["claimed"]), *seen])
         elif part == "papers":
             hours.append([name, f"{line['epoch']:.1f}", f"{line['hours']:.2f}"])
-        elif part == "row":
-            rows.append([name, f"{100 * line['scores']['test']['accuracy']:.1f}"])
-    return {"gpu claims": claims, "gpu steps": steps, "gpu papers": hours, "gpu row": rows}
+    return {"gpu claims": claims, "gpu steps": steps, "gpu papers": hours}
 
 
 def main() -> None:
@@ -443,6 +430,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="measure nothing; write what is kept into a page")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
+    parser.add_argument("--jobs", type=int, default=4, help="processes that share the GPU")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
     if given.page:
@@ -456,7 +444,7 @@ def main() -> None:
     if given.toy:
         torch.set_num_threads(1)
     device = "cpu" if given.toy else "cuda"
-    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.call)
+    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.call, jobs=given.jobs)
     sys.exit(1 if work(plan, given.parts.split(",")) else 0)
 
 

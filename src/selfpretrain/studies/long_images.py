@@ -1,0 +1,117 @@
+"""Does a row of Long Range Arena hold at its true length, and how much pretraining does it need?
+
+Source: Coser & Orvieto (2025), Table 2 and appendix B, Image: 1,024 pixels one by one, and the network that
+is printed there, a Transformer 64 wide with 3 blocks of 4 heads, with its learning rates and batches.
+
+Protocol: self-pretraining on all 45,000 images for 1, 3 and 10 epochs, then finetuning on 10,000 labels,
+drawn anew for every seed, for 20 epochs, or on all labels for 10; from scratch for as long as finetuning, and
+with the compute of 3 and of 10 epochs of pretraining.
+
+Expected: the paper reports 6 points for one epoch of pretraining and 21 for ten, with all labels and 100
+epochs of finetuning.
+
+What differs: images after JPEG, which are not CIFAR-10; shorter training; half precision; a warm-up is as
+printed, or a tenth of its stage where that is shorter. A seed takes minutes on a large GPU, days on a CPU.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+from ..config import spec
+from ..errors import SpecError
+from ..mixers.attention import Attention
+from ..tasks.base import Task
+from ..tasks.image_jpeg import ImageJpeg
+from ..training.cost import Planner
+from ..training.recipe import Budget, Precision, Recipe, Stage
+from .base import Scale
+from .common.table_study import IMAGE, TableRow, TableStudy, keep_arms
+from .recipes.arms import SCRATCH, ArmRecipes, matched_stage, scale_budget
+from .recipes.reported import paper_arms
+
+IMAGES = 45_000
+"""Training images, all of which pretraining sees."""
+LABELS = {10_000: 20, IMAGES: 10}
+"""Number of labels -> epochs of finetuning on them."""
+EPOCHS = (1, 3, 10)
+"""Lengths of pretraining, over all images."""
+MATCHED_TO = (3, 10)
+"""Those whose compute training from scratch is given, too."""
+EVALS = 10
+"""Validations of a stage."""
+WARMUP = 0.1
+"""Largest share of a stage that its warm-up takes."""
+
+
+@spec
+class LongImages(TableStudy):
+    """Six arms per number of labels."""
+
+    contrasts = (
+        ("SPT, 10 epochs", "scratch (matched to 10)"),
+        ("SPT, 3 epochs", "scratch (matched to 3)"),
+        *((column, SCRATCH) for column in ("SPT, 1 epoch", "SPT, 3 epochs", "SPT, 10 epochs")),
+    )
+    tasks = (IMAGE,)
+    stand_ins: ClassVar[dict[str, Task]] = {IMAGE: ImageJpeg()}
+
+    precision: Precision = "bf16"
+
+    @classmethod
+    def at_scale(cls, scale: Scale, seeds: int) -> "LongImages":
+        """Return the study.
+
+        Raises:
+            SpecError: at the paper scale, which coser-table-2 has.
+        """
+        if scale == "paper":
+            raise SpecError("long-images: coser-table-2 has the training of the paper; use --scale small")
+        return cls(scale, seeds)
+
+    def rows(self, label: str) -> Iterator[TableRow]:
+        """Yield a row for every number of labels."""
+        for labels, epochs in LABELS.items():
+            change = keep_arms if self.scale == "smoke" else partial(_printed, labels, epochs)
+            yield TableRow("Transformer", Attention(), "", f", {labels:,} labels", change=change)
+
+    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
+        """Return scratch, SPT for every length of pretraining, and scratch matched to some of them."""
+        arms = self.arms(label, task, architecture)
+        found = {SCRATCH: Recipe(task, arms.scratch_model, (_warmed_up(arms.scratch),))}
+        for epochs in EPOCHS:
+            longer = replace(arms, pretrain=_warmed_up(scale_budget(arms.pretrain, epochs)))
+            stages = (longer.pretrain, _warmed_up(arms.finetune))
+            if epochs in MATCHED_TO:
+                scratch = matched_stage(task, longer, planner)
+                found[f"scratch (matched to {epochs})"] = Recipe(task, arms.scratch_model, (scratch,))
+            found[f"SPT, {epochs} epoch" + "s" * (epochs != 1)] = Recipe(task, arms.model, stages)
+        return found
+
+
+def _printed(labels: int, epochs: int, _: ArmRecipes) -> ArmRecipes:
+    """Return the printed network and recipe, with one epoch of pretraining and some of finetuning."""
+    arms = paper_arms("coser", "image", "transformer")
+    pretrain = Budget(steps=IMAGES // arms.pretrain.batch)
+    supervised = Budget(steps=epochs * labels // arms.finetune.batch)
+    finetune, scratch = (
+        replace(stage, budget=supervised, fraction=labels / IMAGES, evals=EVALS)
+        for stage in (arms.finetune, arms.scratch)
+    )
+    return replace(
+        arms,
+        pretrain=replace(arms.pretrain, budget=pretrain, evals=1),
+        finetune=finetune,
+        scratch=scratch,
+    )
+
+
+def _warmed_up(stage: Stage) -> Stage:
+    """Return the stage with a warm-up of at most a share of it."""
+    longest = round(WARMUP * (stage.budget.steps or 0))
+    steps = min(stage.optim.warmup_steps or longest, longest)
+    return replace(stage, optim=replace(stage.optim, warmup_steps=steps))
+
+
+study = LongImages
