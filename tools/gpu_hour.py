@@ -117,6 +117,7 @@ class Plan:
     call: float = 9.0  # minutes of one call of the command
     row_ends: float = 0.0  # when the part ``row`` has to stop, by ``time.monotonic``
     jobs: int = 4  # stages of ``row`` at a time, and processes of the tests
+    eager: bool = False  # whether blocks of ``row`` are not compiled
 
 
 def clock(device: torch.device) -> float:
@@ -343,12 +344,14 @@ def trained(plan: Plan) -> Result:
         Interrupted: if some did not end; the next call goes on from there.
     """
     study = LongImages.at_scale("smoke" if plan.toy else "small", 1 if plan.toy else 3)
-    cells = sorted(study.cells(), key=lambda cell: cell.row)  # few labels first
+    study = study.with_settings({"stage.compile": False}) if plan.eager else study
+    columns = list(dict.fromkeys(cell.column for cell in study.cells()))
+    cells = sorted(study.cells(), key=lambda cell: columns.index(cell.column))
     space = Workspace.of(plan.folder / "runs", plan.device, str(1 if plan.toy else plan.jobs))
     space = replace(space, quiet=True, stop=lambda: time.monotonic() > plan.row_ends)
     run_recipes((cell.recipe for cell in cells), space)
     results = {cell: space.stage(cell.recipe).read(RESULT)["scores"] for cell in cells}
-    return {f"{c.row}, {c.column}, {c.recipe.seed}": scores["test"] for c, scores in results.items()}
+    return {f"{c.column}, seed {c.recipe.seed}": scores["test"] for c, scores in results.items()}
 
 
 PARTS = {"check": check, "papers": papers, "steps": steps, "row": row}
@@ -431,6 +434,7 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
     parser.add_argument("--jobs", type=int, default=4, help="processes that share the GPU")
+    parser.add_argument("--eager", action="store_true", help="compile no block of the row")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
     if given.page:
@@ -444,7 +448,16 @@ def main() -> None:
     if given.toy:
         torch.set_num_threads(1)
     device = "cpu" if given.toy else "cuda"
-    plan = Plan(given.folder, device, given.minutes, given.toy, given.price, given.call, jobs=given.jobs)
+    plan = Plan(
+        given.folder,
+        device,
+        given.minutes,
+        given.toy,
+        given.price,
+        given.call,
+        jobs=given.jobs,
+        eager=given.eager,
+    )
     sys.exit(1 if work(plan, given.parts.split(",")) else 0)
 
 

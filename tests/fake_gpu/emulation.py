@@ -262,6 +262,16 @@ def _tensor(data, *, device=None, **kwargs):
     return _emulated(_plain_tensor(data, **kwargs))
 
 
+class Stream:
+    """A stream of the emulated GPU, on which everything has ended as soon as it is asked for."""
+
+    def __init__(self, device=None):
+        pass
+
+    def wait_stream(self, other):
+        pass
+
+
 def _save(tensors, metadata=None):
     return _plain_save({name: x.cpu() for name, x in tensors.items()}, metadata)
 
@@ -278,10 +288,12 @@ ANSWERS = {
     **{"max_memory_reserved": 12 << 20, "set_sync_debug_mode": None},
     **{"synchronize": None, "empty_cache": None, "reset_peak_memory_stats": None, "set_device": None},
     "_lazy_init": None,
+    "stream": contextlib.nullcontext(),
 }
 """What torch.cuda answers, whatever it is asked."""
 for _name, _answer in ANSWERS.items():
     setattr(torch.cuda, _name, lambda *_, _answer=_answer, **__: _answer)
+torch.cuda.Stream, torch.cuda.current_stream = Stream, Stream
 torch.Tensor.pin_memory = lambda self, *_: self
 torch.Tensor.is_pinned = lambda self, *_: False
 torch.__future__.set_overwrite_module_params_on_conversion(True)

@@ -1,13 +1,19 @@
 """On a GPU: the numbers of the CPU, no waiting, and half precision within its tolerance."""
 
+import contextlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import toys
+from selfpretrain.data.dataloader import PrefetchLoader
 from selfpretrain.data.dataset import SequenceDataset, generator
 from selfpretrain.data.rows import pack_rows
+from selfpretrain.data.spec import Values
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Stage
 from selfpretrain.training.step import prepare
@@ -47,6 +53,28 @@ def test_gradients_are_those_of_the_cpu(name):
 @every_mixer
 def test_a_step_waits_for_nothing(name):
     gradient(name, "cuda", waits="error")
+
+
+def test_batches_that_are_copied_ahead_stay_until_their_step_has_ended(random):
+    rows = random.rand(512, 4096, 1).astype(np.float32)
+    split = SequenceDataset.from_sequences(list(rows), np.zeros(512, int)).preload("cuda")
+    form, objective = replace(TOKENS, signal=Values(), length=4096), Masked(0.5)
+
+    def prepare(step):
+        batch = split.batch(torch.arange(16) + 16 * (step % 32)).to("cuda")
+        return objective.make_targets(batch, form, generator("ask", step)).to(torch.device("cuda"))
+
+    slow, seen = torch.rand(4096, 4096, device="cuda"), []
+    with contextlib.closing(PrefetchLoader(prepare, torch.device("cuda"))) as ahead:
+        for step in range(64):
+            targets = ahead.batch(step)
+            for _ in range(20):  # the processor is far ahead of this
+                slow = (slow @ slow).clamp(0, 1)
+            seen.append([x.clone() for x in (targets.batch.inputs, targets.mask, targets.rows)])
+    for step, found in enumerate(seen):
+        wanted = prepare(step)
+        for x, y in zip(found, (wanted.batch.inputs, wanted.mask, wanted.rows), strict=True):
+            assert torch.equal(x, y)
 
 
 def test_packed_sequences_live_on_the_device(random):

@@ -224,7 +224,7 @@ def test_batches_that_are_prepared_ahead_are_those_of_their_steps():
         b = ahead.batch(number)
         assert torch.equal(a.inputs, b.inputs)
         assert torch.equal(a.targets, b.targets)
-    assert ahead.next[0] == 9
+    assert list(ahead.coming) == [9, 10, 11]
     ahead.close()
     assert len(threads) == 1 and threading.current_thread() not in threads
     assert PrefetchLoader(prepare, torch.device("cpu")).batch(8).inputs.equal(plain[-1].inputs)

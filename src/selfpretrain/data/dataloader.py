@@ -1,5 +1,6 @@
-"""Batch sampling by length, and a data loader that prefetches the next batch."""
+"""Batch sampling by length, and a data loader that prefetches the next batches."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from ..errors import SpecError
 from .dataset import generator
 
 Prepared = TypeVar("Prepared")
+
+AHEAD = 3
+"""Batches that are prepared ahead of the step: copies of one wait for those of other processes."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,10 @@ class BatchSampler:
 
 
 class PrefetchLoader(Generic[Prepared]):
-    """A data loader that prepares the batch of the next step in a thread while the device computes.
+    """A data loader that prepares the batches of the next steps in a thread while the device computes.
+
+    On a GPU they are copied in a stream of their own. In the stream of the steps, every copy would have the
+    kernels behind it wait for the copy engine, and for the turn of every other process on that GPU.
 
     Args:
         prepare: returns the batch of a step, with all that is drawn for it; a pure function.
@@ -87,19 +94,31 @@ class PrefetchLoader(Generic[Prepared]):
 
     def __init__(self, prepare: Callable[[int], Prepared], device: torch.device) -> None:
         self.prepare = prepare
+        self.device = device
         self.executor = None if device.type == "cpu" else ThreadPoolExecutor(1)
-        self.next: tuple[int, Future[Prepared]] | None = None
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.coming: dict[int, Future[Prepared]] = {}
 
     def batch(self, step: int) -> Prepared:
-        """Return the batch at ``step``, counted from 0, and start to prepare the next one."""
+        """Return the batch at ``step``, counted from 0, and start to prepare the next ones."""
         if self.executor is None:
             return self.prepare(step)
-        coming = self.next[1] if self.next and self.next[0] == step else None
-        batch = (coming or self.executor.submit(self.prepare, step)).result()
-        self.next = step + 1, self.executor.submit(self.prepare, step + 1)
+        steps = range(step, step + 1 + AHEAD)
+        before = self.coming
+        self.coming = {each: before.get(each) or self.executor.submit(self._prepare, each) for each in steps}
+        batch = self.coming.pop(step).result()
+        if self.stream is not None:
+            steps_stream = torch.cuda.current_stream(self.device)
+            steps_stream.wait_stream(self.stream)
+            # Memory of a batch that nobody holds any more is used again, but not before its step has ended.
+            self.stream.wait_stream(steps_stream)
         return batch
 
     def close(self) -> None:
         """Stop prefetching."""
         if self.executor is not None:
             self.executor.shutdown(cancel_futures=True)
+
+    def _prepare(self, step: int) -> Prepared:
+        with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+            return self.prepare(step)

@@ -56,13 +56,19 @@ class ObjectiveBatch:
         )
 
     def to(self, device: torch.device) -> "ObjectiveBatch":
-        """Return the batch with inputs and labels on another device."""
-        return replace(self, batch=self.batch.to(device), labels=to_device(self.labels, device))
+        """Return the batch with all that the network reads, and the labels, on another device."""
+        moved = replace(self, batch=self.batch.to(device), labels=to_device(self.labels, device))
+        moved.network_inputs()  # copies masks now, ahead of the step
+        return moved
 
     def network_inputs(self) -> tuple[Inputs, PaddingMask, PositionMask, LossMask]:
-        """Return the arguments of the network: inputs, padding mask, mask and rows, moved to its device."""
-        masked = None if self.masked is None else to_device(self.masked, self.labels.device)
-        return self.batch.inputs, self.batch.padding_mask, masked, self.rows
+        """Return the arguments of the network: inputs, padding mask, mask and rows, on its device."""
+        return self.batch.inputs, self.batch.padding_mask, self.mask, self.rows
+
+    @cached_property
+    def mask(self) -> PositionMask:
+        """Return ``masked`` on the device of the labels."""
+        return None if self.masked is None else to_device(self.masked, self.labels.device)
 
     @cached_property
     def rows(self) -> Int[Tensor, "positions"] | None:
