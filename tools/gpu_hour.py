@@ -69,6 +69,11 @@ Result = dict[str, Any]
 GOLDEN = ROOT / "tests" / "mixers" / "golden"
 SHARES = {"check": 0.2, "papers": 0.1, "steps": 0.3, "row": 1.0}
 """Of the minutes of all calls; the last part takes what is left."""
+ROW = (
+    *("SPT, 10 epochs", "scratch (matched to 3)", "SPT, 3 epochs", "scratch", "SPT, 1 epoch"),
+    "scratch (matched to 10)",
+)
+"""Columns of long-images, longest first; the last takes longer than a call, and goes on in the next."""
 LAUNCHES = {"s4": 1171, "s4d": 687, "dss": 687, "dlr": 630, "lssl": 708, "ema": 576}
 """Kernels of a step of six blocks at 1,024 positions in half precision, as the emulated GPU counts them."""
 GRAPHS = "bf16, graphs"
@@ -345,8 +350,7 @@ def trained(plan: Plan) -> Result:
     """
     study = LongImages.at_scale("smoke" if plan.toy else "small", 1 if plan.toy else 3)
     study = study.with_settings({"stage.compile": False}) if plan.eager else study
-    columns = list(dict.fromkeys(cell.column for cell in study.cells()))
-    cells = sorted(study.cells(), key=lambda cell: columns.index(cell.column))
+    cells = sorted(study.cells(), key=lambda cell: ROW.index(cell.column))
     space = Workspace.of(plan.folder / "runs", plan.device, str(1 if plan.toy else plan.jobs))
     space = replace(space, quiet=True, stop=lambda: time.monotonic() > plan.row_ends)
     run_recipes((cell.recipe for cell in cells), space)

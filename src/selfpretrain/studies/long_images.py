@@ -37,7 +37,7 @@ LABELS = 10_000
 """Those of them whose label is used."""
 FINETUNING = 20
 """Epochs of finetuning, over the labels."""
-EPOCHS = (3, 10, 1)
+EPOCHS = (1, 3, 10)
 """Lengths of pretraining, over all images."""
 MATCHED_TO = (3, 10)
 """Those whose compute training from scratch is given, too."""
