@@ -32,7 +32,7 @@ def test_the_rehearsal_goes_through_and_is_not_repeated(tmp_path):
     found = lines(tmp_path)
     assert [line["name"] for line in found if "failed" in line] == []
     assert [part for part in dict.fromkeys(line["part"] for line in found)] == [
-        "about", "check", "steps", "papers", "row",
+        "about", "check", "papers", "steps", "row",
     ]  # fmt: skip
     assert {"environment", "command"} <= set(found[0])
     errors = [line["torch.float64"] for line in found if line["name"].startswith("golden")]
@@ -91,13 +91,14 @@ def test_missing_packages_are_named_with_the_command_that_installs_them(tmp_path
     assert done.stderr.splitlines() == [wanted]
 
 
-def test_steps_that_only_a_gpu_can_tell_come_first(tmp_path):
+def test_the_usual_architectures_come_first_at_all_lengths(tmp_path):
     hour = script("gpu_hour")
     steps = [name for name, _ in hour.steps(hour.Plan(tmp_path, "cuda", 40, False, 3.0))]
-    first = list(dict.fromkeys(steps))[: 2 + 2 * 5 * len(hour.WAYS)]
-    for mixer in ("attention", "s4", "s4d", "dlr", "local"):
-        for length in (4096, 16_384):
-            assert {f"{mixer}, {length}, {way}" for way in hour.WAYS} <= set(first)
+    first = list(dict.fromkeys(steps))[: 3 * 2 + 2 * 3 * len(hour.FIRST)]
+    for mixer in hour.FIRST:
+        assert {f"{mixer}, {n}, {way}" for n in (1024, 4096, 16_384) for way in ("bf16", "fp32")} <= set(
+            first
+        )
     every = {f"{m}, {n}, {w}" for m in names("mixers") for n in (1024, 4096, 16_384) for w in hour.WAYS}
     assert every <= set(steps)
 

@@ -52,8 +52,8 @@ class LongImages(TableStudy):
     """Six arms of one network."""
 
     contrasts = (
-        ("SPT, 10 epochs", "scratch (matched to 10)"),
         ("SPT, 3 epochs", "scratch (matched to 3)"),
+        ("SPT, 10 epochs", "scratch (matched to 10)"),
         *((column, SCRATCH) for column in ("SPT, 1 epoch", "SPT, 3 epochs", "SPT, 10 epochs")),
     )
     tasks = (IMAGE,)
@@ -83,7 +83,7 @@ class LongImages(TableStudy):
         arms = self.arms(label, task, architecture)
         found = {SCRATCH: Recipe(task, arms.scratch_model, (_warmed_up(arms.scratch),))}
         for epochs in EPOCHS:
-            longer = replace(arms, pretrain=_warmed_up(scale_budget(arms.pretrain, epochs)))
+            longer = replace(arms, pretrain=_warmed_up(scale_budget(arms.pretrain, float(epochs))))
             stages = (longer.pretrain, _warmed_up(arms.finetune))
             found[f"SPT, {epochs} epoch" + "s" * (epochs != 1)] = Recipe(task, arms.model, stages)
             if epochs in MATCHED_TO:
