@@ -37,7 +37,8 @@ from .features import (
     of_all,
 )
 from .intervals import IntervalQuantiles
-from .kernels import FEATURES, KERNEL_SIZE, MANY_FEATURES, PLACES, WORK, KernelShares, SharedKernels
+from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
+from .minirocket import MANY_FEATURES, SharedKernels
 from .models import (
     SavedModel,
     UnsavedModel,
