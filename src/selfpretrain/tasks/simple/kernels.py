@@ -98,11 +98,16 @@ def channel_masks(examples: SequenceDataset) -> Tensor:
     return masks
 
 
-def _kernels(examples: SequenceDataset) -> Tensor:
-    """Return the weights (kernels, channels, width) of kernels that each read random channels."""
+def kernel_weights() -> Tensor:
+    """Return the weights (kernels, width) of all kernels."""
     kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0, dtype=torch.float64)
     kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
-    return kernels[:, None] * channel_masks(examples)[..., None]
+    return kernels
+
+
+def _kernels(examples: SequenceDataset) -> Tensor:
+    """Return the weights (kernels, channels, width) of kernels that each read random channels."""
+    return kernel_weights()[:, None] * channel_masks(examples)[..., None]
 
 
 def _batches(examples: SequenceDataset) -> Iterator[Batch]:

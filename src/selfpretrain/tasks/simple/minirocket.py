@@ -18,7 +18,7 @@ from ...data.dataset import SequenceDataset, generator
 from ...system.jit import jit
 from ...system.time_limit import check_time
 from .features import Numbers, State
-from .kernels import KERNEL_SIZE, LEVELS, NUDGE, PLACES, WORK, KernelShares, channel_masks
+from .kernels import KERNEL_SIZE, LEVELS, NUDGE, PLACES, WORK, KernelShares, channel_masks, kernel_weights
 
 MANY_FEATURES = 10_000  # approximate number of features per sequence, as published
 DILATIONS = 32  # maximum number of dilations
@@ -47,6 +47,7 @@ class SharedKernels(KernelShares):
         orders = iter(np.arange(1, per_kernel * len(PLACES) + 1) * GOLDEN % 1)
         random = generator("kernels")
         masks = channel_masks(examples).numpy()
+        weights = kernel_weights().numpy()
         largest = np.zeros(masks.shape[1])
         found = []
         for dilation, number in spaced:
@@ -56,7 +57,7 @@ class SharedKernels(KernelShares):
                 check_time()
                 x = _values(examples, row)
                 largest = np.maximum(largest, np.abs(x).max(0))
-                outputs = _outputs(_moved(masks[kernel] @ (x - x.mean(0)).T, dilation), PLACES[kernel])
+                outputs = weights[kernel] @ _moved(masks[kernel] @ (x - x.mean(0)).T, dilation)
                 some = outputs[:: -(-len(outputs) // LEVELS)]
                 levels.append(np.quantile(some, list(islice(orders, number))))
             found.append((dilation, np.stack(levels)))
@@ -121,11 +122,6 @@ def _moved(x: Float64[np.ndarray, "L"], dilation: int) -> Float64[np.ndarray, "s
         for i in range(max(0, -shift), min(len(x), len(x) - shift)):
             found[tap, i] = x[i + shift]
     return found
-
-
-def _outputs(moved: Float64[np.ndarray, "size L"], places: tuple[int, ...]) -> Float64[np.ndarray, "L"]:
-    """Return the outputs of the kernel whose weights are 2 at some places, else -1."""
-    return 3 * moved[list(places)].sum(0) - moved.sum(0)
 
 
 @jit
