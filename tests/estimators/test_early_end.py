@@ -79,7 +79,7 @@ def test_of_few_values_the_kept_features_remember_no_sequence(no_training):
     x = RANDOM.normal(size=(10, 40)).astype(np.float32)
     model = SequenceClassifier(**SMALL).fit(x, CLASSES[:10])
     (kept,) = model.simple_
-    assert kept.name.startswith("logistic regression on kernels") and kept.features.computed is None
+    assert kept.name.startswith("ridge regression on kernels") and kept.features.computed is None
 
 
 @pytest.mark.parametrize("settings", [{"exhaustive": True}, {"model": "network"}])

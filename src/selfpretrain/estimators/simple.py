@@ -28,6 +28,7 @@ from ..tasks.simple.cohesion import CohesionWindows
 from ..tasks.simple.features import Features, Matrix, State
 from ..tasks.simple.methods import (
     BOOSTED,
+    CALIBRATED,
     LINEAR,
     RANDOM,
     Method,
@@ -36,6 +37,7 @@ from ..tasks.simple.methods import (
     simple_methods,
 )
 from ..tasks.simple.models import BoostedTrees, LinearModel, RandomTrees, SavedModel
+from ..tasks.simple.ridge import RidgeModel
 from ..tasks.simple.symbols import SymbolFeatures, Windows
 from ..training.train import Stop, never
 from .predictor import Output, Predictor
@@ -52,6 +54,7 @@ HELPS = 0.025
 """Least share of the errors without these counts that they must avoid."""
 MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
     LinearModel.kind: (LinearModel, LINEAR),
+    RidgeModel.kind: (RidgeModel, CALIBRATED),
     BoostedTrees.kind: (BoostedTrees, BOOSTED),
     RandomTrees.kind: (RandomTrees, RANDOM),
 }

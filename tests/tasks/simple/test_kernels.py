@@ -8,7 +8,8 @@ from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.tasks.simple import features, kernels
 from selfpretrain.tasks.simple.features import Statistics, Summary
 from selfpretrain.tasks.simple.intervals import IntervalQuantiles
-from selfpretrain.tasks.simple.kernels import KernelShares, SharedKernels
+from selfpretrain.tasks.simple.kernels import KernelShares
+from selfpretrain.tasks.simple.minirocket import SharedKernels
 
 RANDOM = np.random.RandomState(0)
 
@@ -68,10 +69,12 @@ def test_long_sequences_are_computed_few_at_a_time(most, monkeypatch):
     assert (whole.compute(examples) == x).all()
 
 
-def test_shares_do_not_depend_on_units():
-    found, small = KernelShares(), KernelShares()
-    found.fit(sequences([60] * 12))
-    small.fit(sequences([60] * 12, 2.0**-40))
+@pytest.mark.parametrize("kind", [KernelShares, SharedKernels])
+def test_shares_do_not_depend_on_units(kind):
+    found, small = kind(), kind()
+    for each, scale in ((found, 1.0), (small, 2.0**-40)):
+        each.measure(sequences([60] * 12, scale))
+        each.fit(sequences([60] * 12, scale))
     x, y = found.transform(sequences([60] * 12)), small.transform(sequences([60] * 12, 2.0**-40))
     np.testing.assert_array_equal(x, y)
     assert x.std(0).max() > 0.5

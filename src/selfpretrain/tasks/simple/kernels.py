@@ -1,4 +1,4 @@
-"""MiniRocket features: shares of positions at which the outputs of dilated kernels exceed thresholds.
+"""MiniRocket features of baselines: shares of positions at which kernel outputs exceed thresholds.
 
 The 84 kernels have nine weights, of which three are 2 and six are -1, and are dilated by powers of two. The
 thresholds are quantiles of their outputs on training sequences. Each kernel reads random channels. Outputs
@@ -24,7 +24,6 @@ KERNEL_SIZE = 9  # weights of a kernel
 TWOS = 3  # weights of a kernel that are 2; the others are -1
 PLACES = list(combinations(range(KERNEL_SIZE), TWOS))  # places of these weights, of every kernel
 FEATURES = 2_000  # approximate number of features per sequence, of baselines
-MANY_FEATURES = 10_000  # the same as the method was published with, of candidates
 WORK = 4e9  # maximum number of kernel outputs to compute: some seconds
 SAMPLE = 32  # training sequences from which thresholds are computed
 LEVELS = 10_000  # maximum number of outputs of a kernel from which its thresholds are computed
@@ -88,32 +87,27 @@ class KernelShares(Numbers):
         self.thresholds = sorted(found, key=lambda pair: pair[0])
 
 
-class SharedKernels(KernelShares):
-    """The same, with thresholds of all training sequences: all folds share the features of a sequence."""
+def channel_masks(examples: SequenceDataset) -> Tensor:
+    """Return the random channels (kernels, channels) that every kernel reads: 1, and 0 for others."""
+    channels = examples.batch(torch.tensor([0])).inputs.shape[-1]
+    random = generator("kernels", "channels")
+    masks = torch.zeros(len(PLACES), channels, dtype=torch.float64)
+    for mask in masks:
+        number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, KERNEL_SIZE) + 1)))
+        mask[torch.randperm(channels, generator=random)[: max(1, number)]] = 1
+    return masks
 
-    once = True
 
-    def measure(self, everything: SequenceDataset) -> None:
-        """Measure the thresholds."""
-        super().measure(everything)
-        self._measure_thresholds(everything)
-
-    def fit(self, examples: SequenceDataset) -> None:
-        """Measure mean and spread of the shares."""
-        Numbers.fit(self, examples)
+def kernel_weights() -> Tensor:
+    """Return the weights (kernels, width) of all kernels."""
+    kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0, dtype=torch.float64)
+    kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
+    return kernels
 
 
 def _kernels(examples: SequenceDataset) -> Tensor:
     """Return the weights (kernels, channels, width) of kernels that each read random channels."""
-    kernels = torch.full((len(PLACES), KERNEL_SIZE), -1.0, dtype=torch.float64)
-    kernels[torch.arange(len(PLACES))[:, None], torch.tensor(PLACES)] = 2.0
-    channels = examples.batch(torch.tensor([0])).inputs.shape[-1]
-    random = generator("kernels", "channels")
-    masks = torch.zeros(len(kernels), channels, dtype=kernels.dtype)
-    for mask in masks:
-        number = int(2 ** (torch.rand(1, generator=random) * np.log2(min(channels, KERNEL_SIZE) + 1)))
-        mask[torch.randperm(channels, generator=random)[: max(1, number)]] = 1
-    return kernels[:, None] * masks[..., None]
+    return kernel_weights()[:, None] * channel_masks(examples)[..., None]
 
 
 def _batches(examples: SequenceDataset) -> Iterator[Batch]:

@@ -37,7 +37,8 @@ from .features import (
     of_all,
 )
 from .intervals import IntervalQuantiles
-from .kernels import FEATURES, KERNEL_SIZE, MANY_FEATURES, PLACES, WORK, KernelShares, SharedKernels
+from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
+from .minirocket import MANY_FEATURES, SharedKernels
 from .models import (
     SavedModel,
     UnsavedModel,
@@ -48,6 +49,7 @@ from .models import (
     logistic,
     logistic_on_first,
 )
+from .ridge import STRENGTHS, fit_ridge
 from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
 POSITIONS = 50_000  # maximum number of positions to fit on, for classes of positions
@@ -171,6 +173,7 @@ def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[
 
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
+CALIBRATED = ModelKind("ridge regression on {}", fit_ridge, LINEAR.numbers)
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
 RANDOM = ModelKind("random trees on {}", fit_random)
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
@@ -232,7 +235,7 @@ def simple_methods(
         Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
         Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
         Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
-        Method(many_kernels, LINEAR, LOGISTIC[:3], candidate=kernels),
+        Method(many_kernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
         Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
         Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),

@@ -89,11 +89,23 @@ def fit_linear(x: Matrix, y: np.ndarray, weights: np.ndarray, target: Target, st
         ridge = Ridge(alpha=1 / strength).fit(x, (y - target.centre) / target.spread, weights)
         coef = ridge.coef_.reshape(-1, 1) * target.spread
         return LinearModel(coef, np.array([ridge.intercept_ * target.spread + target.centre]))
+    return fit_by_class(_logistic, x, y, weights, target, strength)
+
+
+def fit_by_class(
+    fit: Callable[..., LinearModel],
+    x: Matrix,
+    y: np.ndarray,
+    weights: np.ndarray,
+    target: Target,
+    setting: Any,
+) -> LinearModel:
+    """Fit a linear model to classes, or to the indicators of every class of sets."""
     if not isinstance(target, ClassSets):
-        return _logistic(x, y, weights, target.outputs, strength)
-    columns = [_logistic(x, y[:, k], weights[:, k], 2, strength) for k in range(target.outputs)]
+        return fit(x, y, weights, target.outputs, setting)
+    columns = [fit(x, y[:, k], weights[:, k], 2, setting) for k in range(target.outputs)]
     coef = np.stack([each.coef[:, 1] - each.coef[:, 0] for each in columns], axis=1)
-    return LinearModel(coef, np.array([each.bias[1] - each.bias[0] for each in columns]))
+    return type(columns[0])(coef, np.array([each.bias[1] - each.bias[0] for each in columns]))
 
 
 def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, strength: float) -> LinearModel:
