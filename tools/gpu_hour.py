@@ -13,7 +13,7 @@ row      the study long-images, a row of Long Range Arena at its true length, as
 A part may take its share of the minutes, and a call of the command at most ``--call`` of them; what does not
 fit is named as left out. The same command goes on where it was cut, ``row`` from checkpoints: what is in
 FOLDER/results.jsonl is not measured again, and failures are tried once more. Another half hour is ``--minutes
-60`` then. docs/speed.md shows the results: ``python tools/gpu_hour.py FOLDER --page docs/speed.md``.
+60`` then. docs/speed.md shows the tables that ``python tools/gpu_hour.py docs/speed/gpu --tables`` writes.
 
 A machine without a network finds in build/carried what it lacks (six packages, if it has PyTorch, pytest,
 numba, pyarrow and jaxtyping), made where there is one, for its Python:
@@ -59,10 +59,13 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.long_images import LongImages
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.system.hardware import environment
+from selfpretrain.training.cost import Planner
+from selfpretrain.training.gpus import GPUS
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.step import prepare, step
-from tables import Table, put
+from selfpretrain.training.trace import trace_step
+from tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 Result = dict[str, Any]
@@ -411,21 +414,36 @@ def work(plan: Plan, parts: list[str]) -> int:
 
 
 def tables(results: list[Result]) -> dict[str, Table]:
-    """The pages' tables: the last answer to everything that was asked."""
+    """The tables of docs/speed.md: the last answer to everything that was asked."""
     found = {(line["part"], line["name"]): line for line in results if "failed" not in line}
-    steps = [["step", "ms", "GB", "launches", "waits"]]
-    claims = [["mixer", "launches, emulated", "launches", "waits"]]
-    hours = [["network", "s an epoch", "hours"]]
+    steps = [["mixer", "positions", "how", "ms a step", "GB", "kernels", "waits"]]
+    claims = [["mixer", "kernels on the emulated GPU", "kernels", "waits"]]
+    hours = [["task", "recipe", "stage", "how", "ms a step", "forecast", "GB", "forecast", "hours"]]
     for (part, name), line in found.items():
         seen = [str(line.get(key, "")) for key in ("launches", "syncs")]
+        took = f"{1000 * line.get('seconds', 0):.1f}"
+        memory = f"{line.get('bytes', 0) / 1e9:.2f}"
         if part == "steps":
-            memory = line["bytes"] / 1e9 if "bytes" in line else 0.0
-            steps.append([name, f"{1000 * line['seconds']:.1f}", f"{memory:.2f}", *seen])
+            mixer, positions, *how = name.split(", ")
+            steps.append([mixer, positions, ", ".join(how) or "bf16", took, memory, *seen])
         elif name.startswith("claims of"):
             claims.append([name.removeprefix("claims of "), str(line["claimed"]), *seen])
         elif part == "papers":
-            hours.append([name, f"{line['epoch']:.1f}", f"{line['hours']:.2f}"])
-    return {"gpu claims": claims, "gpu steps": steps, "gpu papers": hours}
+            task, paper, family, arm, *how = name.split(", ")
+            expected = ["", ""] if how != ["bf16"] else forecast(task, paper, family, arm)
+            about = [task, f"{paper}, {family}", arm, ", ".join(how)]
+            hours.append([*about, took, expected[0], memory, expected[1], f"{line['hours']:.2f}"])
+    return {"claims": claims, "steps": steps, "papers": hours}
+
+
+def forecast(task: str, paper: str, family: str, arm: str) -> list[str]:
+    """Milliseconds and gigabytes of a step in half precision on an H100, from shapes alone."""
+    arms = paper_arms(paper, task, family)
+    stage = replace(getattr(arms, arm), precision="bf16")
+    kind = Planner(0, stubs=True).task(find("tasks", task)())
+    padded = LOOKS[task].shortest < LOOKS[task].form.length
+    trace = trace_step(Recipe(kind, arms.model, (stage,)), kind.form.length, padded)
+    return [f"{1000 * GPUS['h100'].seconds(trace):.1f}", f"{trace.peak_bytes / 1e9:.2f}"]
 
 
 def main() -> None:
@@ -434,16 +452,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=30.0, help="of all calls together")
     parser.add_argument("--call", type=float, default=9.0, help="minutes of this call at most")
-    parser.add_argument("--page", type=Path, help="measure nothing; write what is kept into a page")
+    parser.add_argument("--tables", action="store_true", help="measure nothing; write tables of what is kept")
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
     parser.add_argument("--jobs", type=int, default=4, help="processes that share the GPU")
     parser.add_argument("--eager", action="store_true", help="compile no block of the row")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
-    if given.page:
+    if given.tables:
         for name, table in tables(kept(given.folder / "results.jsonl")).items():
-            put(given.page, name, table)
+            text = "".join("\t".join(row) + "\n" for row in table)
+            (given.folder / f"{name}.tsv").write_text(text, encoding="utf-8")
         return
     if not given.toy and not torch.cuda.is_available():
         sys.exit("error: there is no GPU here; --toy rehearses on the CPU")

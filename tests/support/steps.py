@@ -1,8 +1,9 @@
 """One step of every mixer on the shelf, for tests of it; as a program, beside the same one compiled.
 
 python tests/support/steps.py BACKEND MIXER ...  a line of JSON for each: mixer, relative differences of loss
-                                                 and gradient, whether its blocks are a graph each; for the
-                                                 name "statistics" those of a batch norm, plain and compiled
+                                                 and gradient, whether its blocks are a graph each; for
+                                                 "s4, joint" with kernels of all blocks at once; and for
+                                                 "statistics" those of a batch norm, plain and compiled
 """
 
 import json
@@ -68,14 +69,15 @@ def asked(name):
     return mixer, Masked(0.3) if mixer.denoises else Classify()
 
 
-def gradients(mixer, objective, form=TOKENS, kind=torch.float32, **how):
-    """Loss and gradients of one batch, all in one row."""
+def gradients(mixer, objective, form=TOKENS, kind=torch.float32, joint=False, **how):
+    """Loss and gradients of one batch, all in one row; with kernels of all blocks at once, as on a GPU."""
     stage = Stage(objective, Budget(steps=1), batch=4, **how)
     toys.settle()
     causal = objective.needs_causal
     model = Model(mixer, width=16, depth=1, causal=causal)
     network = model.build(form, objective.head(form, 16, "mean")).to(kind)
     prepare(network, stage, torch.device("cpu"))
+    network.joint_kernels = joint
     targets = objective.make_targets(data(form).batch(torch.arange(4)), form, generator("ask"))
     loss, _ = backward(network, stage, form, targets)
     found = [p.grad for p in network.parameters() if p.grad is not None]
@@ -121,7 +123,9 @@ def main():
             continue
         breaks = torch._dynamo.utils.counters["graph_break"]
         breaks.clear()
-        (loss, gradient), (fast, of_fast) = (gradients(*asked(name), compile=c) for c in (False, True))
+        mixer, _, joint = name.partition(", ")
+        loss, gradient = gradients(*asked(mixer))
+        fast, of_fast = gradients(*asked(mixer), compile=True, joint=bool(joint))
         found = {"mixer": name, "loss": abs(fast / loss - 1), "gradient": apart(of_fast, gradient)}
         found["whole"] = not breaks
         print(json.dumps(found), flush=True)

@@ -1,6 +1,8 @@
 """Times and memory on GPUs that are not here."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +14,9 @@ from selfpretrain.runner.forecast import on_gpu
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.gpus import GPUS, LAUNCH, SHARE, find_gpu
+from selfpretrain.training.memory import GB, reserved
 from selfpretrain.training.recipe import Budget, Recipe
-from selfpretrain.training.trace import StepTrace
+from selfpretrain.training.trace import StepTrace, trace_step
 
 PRINTED = {
     ("image", "masked"): 48,
@@ -25,7 +28,7 @@ PRINTED = {
 }
 """Seconds of an epoch of pretraining and finetuning on an A100: Coser & Orvieto (2025), footnote 3."""
 
-
+MEASURED = Path(__file__).parents[2] / "docs" / "speed" / "gpu" / "results.jsonl"
 PLANNER = Planner(0, stubs=True)
 
 
@@ -36,9 +39,30 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("task", "objective"), PRINTED)
-def test_every_time_that_is_printed_is_forecast_within_a_factor_of_two(task, objective):
+def test_no_time_that_is_printed_is_far_below_its_forecast(task, objective):
+    """Their code is not ours: on ListOps it takes 3.5 times as long."""
     seconds = on_gpu(one_epoch(task, objective), GPUS["a100"], PLANNER).seconds
-    assert 0.5 < seconds / PRINTED[task, objective] < 2
+    assert 0.25 < seconds / PRINTED[task, objective] < 1.3
+
+
+def measured():
+    """The steps of papers' networks in half precision that were measured on a GPU."""
+    for line in map(json.loads, MEASURED.read_text().splitlines()):
+        task, *names, way = line["name"].split(", ") if line["part"] == "papers" else ("", "")
+        if way == "bf16":
+            heavy = [pytest.mark.slow] if task == "listops" or "s4" in names else []
+            yield pytest.param(task, *names, line, marks=heavy, id=line["name"])
+
+
+@pytest.mark.parametrize(("task", "paper", "family", "arm", "found"), measured())
+def test_time_memory_and_kernels_are_those_that_were_measured(task, paper, family, arm, found):
+    arms = paper_arms(paper, task, family)
+    stage = replace(getattr(arms, arm), precision="bf16")
+    kind = PLANNER.task(find("tasks", task)())
+    trace = trace_step(Recipe(kind, arms.model, (stage,)), kind.form.length, padded=task == "listops")
+    assert 1 / 1.4 < found["seconds"] / GPUS["h100"].seconds(trace) < 1.4
+    assert trace.peak_bytes < found["bytes"] < GB * reserved(trace.peak_bytes)
+    assert 1 < found["launches"] / trace.kernels < 1.2
 
 
 def one_epoch(task, objective):

@@ -149,6 +149,13 @@ def test_blocks_are_close_when_they_are_compiled():
     are_close(compiled("inductor", *names), names)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="code for CPUs is made with g++")
+def test_compiled_blocks_take_the_kernels_of_all_blocks():
+    names = ["s4, joint", "dlr, joint", "hyena, joint"]
+    are_close(compiled("inductor", *names), names)
+
+
 def test_a_mixer_of_which_the_compiler_makes_wrong_gradients_is_not_compiled():
     stage = Stage(Classify(), Budget(steps=1), compile=True)
     with pytest.raises(ValueError, match="b2s6 gets wrong gradients when it is compiled"):

@@ -1,18 +1,18 @@
 """Does a row of Long Range Arena hold at its true length, and how much pretraining does it need?
 
-Source: Coser & Orvieto (2025), Table 2 and appendix B, Image: 1,024 pixels one by one, and the network that
-is printed there, a Transformer 64 wide with 3 blocks of 4 heads, with its learning rates and batches.
+Source: Coser & Orvieto (2025), Table 2 (Image) and appendix B.
 
-Protocol: self-pretraining on all 45,000 images for 1, 3 and 10 epochs, then finetuning for 20 epochs on
-10,000 labels, drawn anew for every seed; from scratch for as long as finetuning, and with the compute of 3
-and of 10 epochs of pretraining.
+Protocol: 1,024 pixels one by one, and the network that is printed, a Transformer 64 wide with 3 blocks of 4
+heads, with its learning rates and batches; self-pretraining on all 45,000 images for 1, 3 and 10 epochs, then
+finetuning for 20 epochs on 10,000 labels, drawn anew for every seed; from scratch for as long as finetuning,
+and with the compute of 3 and of 10 epochs of pretraining.
 
 Expected: the paper reports 6 points for one epoch of pretraining and 21 for ten, with all labels and 100
 epochs of finetuning.
 
 What differs: images after JPEG, which are not CIFAR-10; fewer labels and shorter training; half precision and
-compiled blocks; a warm-up is as printed, or a tenth of its stage where that is shorter. Everything takes half
-an hour of a large GPU, or days of a CPU.
+compiled blocks; a warm-up is as printed, or a tenth of its stage where that is shorter. All of it takes a
+quarter of an hour of a large GPU, or days of a CPU.
 """
 
 from collections.abc import Iterator
