@@ -406,6 +406,15 @@ def test_of_two_simple_methods_with_equal_scores_the_average_is_kept(small, righ
     assert type(kept.model) is expected
 
 
+def test_of_methods_that_are_always_right_the_usual_ones_are_kept_and_not_the_surest(small):
+    simple = SimplePredictor(small.predictor_.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
+    sure = {"a": 0.6, "b": 0.7, "c": 0.999}
+    each = [Candidate(name, simple, (Y, hits(places >= 0, by)), 1.0, 1) for name, by in sure.items()]
+    verdict = leaderboard.judge(None, each, None, 1)
+    assert verdict.kept.name == "average of a and b"
+    assert [row["name"] for row in verdict.table] == ["a", "b", "c", "average of a and b"]
+
+
 def test_a_better_regression_is_kept_where_most_values_are_equal(small):
     y = np.zeros(60)
     y[:3] = (1.0, 2.0, 3.0)  # resamples without them have no variance of their own

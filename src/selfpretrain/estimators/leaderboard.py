@@ -105,11 +105,18 @@ def _tally(output: Output, found: Answers, unit: np.ndarray | None = None) -> np
 
 
 def ranked(candidates: list[Candidate]) -> list[Candidate]:
-    """Return the candidates, the best first; of equal scores that with the smaller log loss.
+    """Return the candidates, the best first, see ``_rank``; equal ones in their order."""
+    return sorted(candidates, key=lambda each: _rank(quality(each.model.output, each.answers)), reverse=True)
 
-    Validation is often perfect for several methods where labels are few.
+
+def _rank(found: tuple[float, float]) -> tuple[float, float]:
+    """Return a quality as candidates are ranked by it: of equal scores that with the smaller log loss.
+
+    Validation is often perfect for several methods where labels are few. Their log losses tell how sure they
+    are and not how right, so these are equal.
     """
-    return sorted(candidates, key=lambda each: quality(each.model.output, each.answers), reverse=True)
+    score, _ = found
+    return found if score < 1 else (score, 0.0)
 
 
 def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candidate]:
@@ -170,7 +177,7 @@ def _units(groups: np.ndarray | None) -> np.ndarray | None:
 def _kept(output: Output, tallies: list[np.ndarray], kinds: list[Kind]) -> int:
     """Return the place of what is kept."""
     found = [_quality(output, tally.sum(0)) for tally in tallies]
-    order = sorted(range(len(found)), key=found.__getitem__, reverse=True)
+    order = sorted(range(len(found)), key=lambda place: _rank(found[place]), reverse=True)
     best = order[0]
     surest = max(order, key=lambda place: _sureness(output, found[place]))
     if kinds[surest] in ("average", "pair") and _errors_above(output, tallies[best], tallies[surest]) <= 2:
@@ -248,7 +255,8 @@ class _Contest:
         network = None if self.of_network is None else self._network(self.of_network, counts)
         alone = [] if network is None else [network]
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
-        mixed = [tuple(each) for each in _averaged(network, sorted(simple, key=of_bag, reverse=True))]
+        order = sorted(simple, key=lambda key: _rank(of_bag(key)), reverse=True)
+        mixed = [tuple(each) for each in _averaged(network, order)]
         keys = [*alone, *simple, *mixed]
         kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
         kinds += ["pair" if set(members) <= set(simple) else "average" for members in mixed]
