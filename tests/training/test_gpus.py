@@ -54,7 +54,7 @@ def measured():
             yield pytest.param(task, *names, line, marks=heavy, id=line["name"])
 
 
-@pytest.mark.parametrize(("task", "paper", "family", "arm", "found"), measured())
+@pytest.mark.parametrize(("task", "paper", "family", "arm", "found"), list(measured()))
 def test_time_memory_and_kernels_are_those_that_were_measured(task, paper, family, arm, found):
     arms = paper_arms(paper, task, family)
     stage = replace(getattr(arms, arm), precision="bf16")
