@@ -64,7 +64,7 @@ from selfpretrain.training.gpus import GPUS
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 from selfpretrain.training.step import prepare, step
-from selfpretrain.training.trace import trace_step
+from selfpretrain.training.trace import StepTrace, trace_step
 from tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -125,7 +125,6 @@ class Plan:
     call: float = 9.0  # minutes of one call of the command
     row_ends: float = 0.0  # when the part ``row`` has to stop, by ``time.monotonic``
     jobs: int = 4  # stages of ``row`` at a time, and processes of the tests
-    eager: bool = False  # whether blocks of ``row`` are not compiled
 
 
 def clock(device: torch.device) -> float:
@@ -352,7 +351,6 @@ def trained(plan: Plan) -> Result:
         Interrupted: if some did not end; the next call goes on from there.
     """
     study = LongImages.at_scale("smoke" if plan.toy else "small", 1 if plan.toy else 3)
-    study = study.with_settings({"stage.compile": False}) if plan.eager else study
     cells = sorted(study.cells(), key=lambda cell: ROW.index(cell.column))
     space = Workspace.of(plan.folder / "runs", plan.device, str(1 if plan.toy else plan.jobs))
     space = replace(space, quiet=True, stop=lambda: time.monotonic() > plan.row_ends)
@@ -437,13 +435,17 @@ def tables(results: list[Result]) -> dict[str, Table]:
 
 
 def forecast(task: str, paper: str, family: str, arm: str) -> list[str]:
-    """Milliseconds and gigabytes of a step in half precision on an H100, from shapes alone."""
-    arms = paper_arms(paper, task, family)
-    stage = replace(getattr(arms, arm), precision="bf16")
-    kind = Planner(0, stubs=True).task(find("tasks", task)())
-    padded = LOOKS[task].shortest < LOOKS[task].form.length
-    trace = trace_step(Recipe(kind, arms.model, (stage,)), kind.form.length, padded)
+    """Milliseconds and gigabytes of a step on an H100."""
+    trace = traced(task, paper, family, arm)
     return [f"{1000 * GPUS['h100'].seconds(trace):.1f}", f"{trace.peak_bytes / 1e9:.2f}"]
+
+
+def traced(task: str, paper: str, family: str, arm: str) -> StepTrace:
+    """A step of ``cell`` in half precision, from shapes alone."""
+    arms, look = paper_arms(paper, task, family), LOOKS[task]
+    stage = replace(getattr(arms, arm), precision="bf16")
+    recipe = Recipe(Planner(0, stubs=True).task(find("tasks", task)()), arms.model, (stage,))
+    return trace_step(recipe, look.form.length, padded=look.shortest < look.form.length)
 
 
 def main() -> None:
@@ -456,7 +458,6 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--price", type=float, default=3.0, help="of an hour of this GPU")
     parser.add_argument("--jobs", type=int, default=4, help="processes that share the GPU")
-    parser.add_argument("--eager", action="store_true", help="compile no block of the row")
     parser.add_argument("--toy", action="store_true", help="on the CPU, at sizes that prove nothing")
     given = parser.parse_args()
     if given.tables:
@@ -471,16 +472,8 @@ def main() -> None:
     if given.toy:
         torch.set_num_threads(1)
     device = "cpu" if given.toy else "cuda"
-    plan = Plan(
-        given.folder,
-        device,
-        given.minutes,
-        given.toy,
-        given.price,
-        given.call,
-        jobs=given.jobs,
-        eager=given.eager,
-    )
+    limits = given.minutes, given.toy, given.price, given.call
+    plan = Plan(given.folder, device, *limits, jobs=given.jobs)
     sys.exit(1 if work(plan, given.parts.split(",")) else 0)
 
 

@@ -271,6 +271,11 @@ class Stream:
     def wait_stream(self, other):
         pass
 
+    wait_event = wait_stream
+
+    def record_event(self):
+        pass
+
 
 def _save(tensors, metadata=None):
     return _plain_save({name: x.cpu() for name, x in tensors.items()}, metadata)

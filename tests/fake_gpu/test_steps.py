@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from fake_gpu.emulation import watch
+from fake_gpu.emulation import Stream, watch
 from torch import nn
 
 import toys
@@ -78,6 +78,28 @@ def stepped(mixer, objective, device, form=TOKENS, split=None, **how):
             if device.type == "cuda":
                 training.step(batches)
     return torch.cat([gradient.cpu().flatten() for gradient in gradients]), found
+
+
+def test_a_step_waits_for_the_copies_of_its_own_batch_and_later_ones_for_its_end(monkeypatch):
+    prepared, waits = [], []
+
+    class Told(Stream):
+        def record_event(self):
+            return prepared[-1]
+
+        def wait_event(self, event):
+            waits.append(event)
+
+        def wait_stream(self, other):
+            waits.append("end")
+
+    monkeypatch.setattr(torch.cuda, "Stream", Told)
+    monkeypatch.setattr(torch.cuda, "current_stream", Told)
+    with contextlib.closing(PrefetchLoader(prepared.append, torch.device("cuda"))) as batches:
+        for number in range(5):
+            batches.batch(number)
+    assert waits == [0, "end", 1, "end", 2, "end", 3, "end", 4, "end"]
+    assert len(prepared) > 5
 
 
 @pytest.mark.parametrize("precision", CLOSE)

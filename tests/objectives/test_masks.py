@@ -51,7 +51,7 @@ def test_diffusion_draws_uniform_rates_and_weighs_by_their_inverses_with_a_mean_
     rates = (targets.masked & real).sum(1) / real.sum(1)
     uniform = torch.linspace(0, 1, len(rates))
     assert (rates.sort().values - uniform).abs().max() < 1.63 / len(rates) ** 0.5  # Kolmogorov-Smirnov at 1 %
-    assert float(targets.selected_weights().mean()) == pytest.approx(1, rel=1e-4)
+    assert float(targets.selected_weights.mean()) == pytest.approx(1, rel=1e-4)
     often = rates > 0.2
     ratio = (targets.position_weights[:, 0, 0] * rates)[often]
     assert float(ratio.std() / ratio.mean()) < 0.15

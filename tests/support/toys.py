@@ -18,8 +18,6 @@ from selfpretrain.tasks.base import Card, Task
 
 UNMEASURED = ("objectives", "s4d-or-mamba")
 """Studies whose settings are written down and whose results do not ship yet."""
-UNFINISHED = ("long-images",)
-"""Studies of whose results some ship."""
 
 
 def has_cells(kind: type[Mixer]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import paper_data
+from scripts import script
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.registry import find
@@ -16,7 +17,7 @@ from selfpretrain.training.cost import Planner
 from selfpretrain.training.gpus import GPUS, LAUNCH, SHARE, find_gpu
 from selfpretrain.training.memory import GB, reserved
 from selfpretrain.training.recipe import Budget, Recipe
-from selfpretrain.training.trace import StepTrace, trace_step
+from selfpretrain.training.trace import StepTrace
 
 PRINTED = {
     ("image", "masked"): 48,
@@ -39,10 +40,11 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("task", "objective"), PRINTED)
-def test_no_time_that_is_printed_is_far_below_its_forecast(task, objective):
-    """Their code is not ours: on ListOps it takes 3.5 times as long."""
+def test_times_that_are_printed_are_forecast_within_a_factor_of_two_but_on_listops(task, objective):
+    """Their code is not ours: there it takes 3.5 times as long as ours, which was measured."""
     seconds = on_gpu(one_epoch(task, objective), GPUS["a100"], PLANNER).seconds
-    assert 0.25 < seconds / PRINTED[task, objective] < 1.3
+    expected = 3.5 * seconds if task == "listops" else seconds
+    assert 0.5 < expected / PRINTED[task, objective] < 2
 
 
 def measured():
@@ -56,10 +58,7 @@ def measured():
 
 @pytest.mark.parametrize(("task", "paper", "family", "arm", "found"), list(measured()))
 def test_time_memory_and_kernels_are_those_that_were_measured(task, paper, family, arm, found):
-    arms = paper_arms(paper, task, family)
-    stage = replace(getattr(arms, arm), precision="bf16")
-    kind = PLANNER.task(find("tasks", task)())
-    trace = trace_step(Recipe(kind, arms.model, (stage,)), kind.form.length, padded=task == "listops")
+    trace = script("gpu_hour").traced(task, paper, family, arm)
     assert 1 / 1.4 < found["seconds"] / GPUS["h100"].seconds(trace) < 1.4
     assert trace.peak_bytes < found["bytes"] < GB * reserved(trace.peak_bytes)
     assert 1 < found["launches"] / trace.kernels < 1.2

@@ -1,6 +1,5 @@
 """Batch sampling by length, and a data loader that prefetches the next batches."""
 
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -97,7 +96,7 @@ class PrefetchLoader(Generic[Prepared]):
         self.device = device
         self.executor = None if device.type == "cpu" else ThreadPoolExecutor(1)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self.coming: dict[int, Future[Prepared]] = {}
+        self.coming: dict[int, Future[tuple[Prepared, torch.cuda.Event | None]]] = {}
 
     def batch(self, step: int) -> Prepared:
         """Return the batch at ``step``, counted from 0, and start to prepare the next ones."""
@@ -106,10 +105,10 @@ class PrefetchLoader(Generic[Prepared]):
         steps = range(step, step + 1 + AHEAD)
         before = self.coming
         self.coming = {each: before.get(each) or self.executor.submit(self._prepare, each) for each in steps}
-        batch = self.coming.pop(step).result()
-        if self.stream is not None:
+        batch, copied = self.coming.pop(step).result()
+        if self.stream is not None and copied is not None:
             steps_stream = torch.cuda.current_stream(self.device)
-            steps_stream.wait_stream(self.stream)
+            steps_stream.wait_event(copied)
             # Memory of a batch that nobody holds any more is used again, but not before its step has ended.
             self.stream.wait_stream(steps_stream)
         return batch
@@ -119,6 +118,9 @@ class PrefetchLoader(Generic[Prepared]):
         if self.executor is not None:
             self.executor.shutdown(cancel_futures=True)
 
-    def _prepare(self, step: int) -> Prepared:
-        with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
-            return self.prepare(step)
+    def _prepare(self, step: int) -> tuple[Prepared, torch.cuda.Event | None]:
+        """Return the batch of a step, and the event after its copies: those of later ones may take longer."""
+        if self.stream is None:
+            return self.prepare(step), None
+        with torch.cuda.stream(self.stream):
+            return self.prepare(step), self.stream.record_event()

@@ -58,7 +58,8 @@ class ObjectiveBatch:
     def to(self, device: torch.device) -> "ObjectiveBatch":
         """Return the batch with all that the network reads, and the labels, on another device."""
         moved = replace(self, batch=self.batch.to(device), labels=to_device(self.labels, device))
-        moved.network_inputs()  # copies masks now, ahead of the step
+        for copied in ("mask", "rows", "selected_weights"):
+            getattr(moved, copied)  # now, ahead of the step
         return moved
 
     def network_inputs(self) -> tuple[Inputs, PaddingMask, PositionMask, LossMask]:
@@ -84,6 +85,7 @@ class ObjectiveBatch:
         """Return the labels (answers, ...) at the positions of ``loss_mask``, or of all examples."""
         return self.labels if self.rows is None else self.labels.flatten(0, 1).index_select(0, self.rows)
 
+    @cached_property
     def selected_weights(self) -> Tensor | None:
         """Return the weights (positions, C) at the positions of ``loss_mask``; None: equal weights."""
         if self.position_weights is None or self.loss_mask is None:
@@ -246,11 +248,11 @@ class Denoise(Objective):
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the loss summed over the positions in the loss mask, averaged over channels, or weighted."""
-        return reconstruction.loss(outputs, targets.selected_labels(), targets.selected_weights())
+        return reconstruction.loss(outputs, targets.selected_labels(), targets.selected_weights)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
         """Return sums over the positions in the loss mask."""
-        return reconstruction.metric_sums(outputs, targets.selected_labels(), targets.selected_weights())
+        return reconstruction.metric_sums(outputs, targets.selected_labels(), targets.selected_weights)
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
         """Return the mean loss per position, the score (minus the loss), and accuracy or, for values, R2."""

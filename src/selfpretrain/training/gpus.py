@@ -15,7 +15,7 @@ from .recipe import Precision
 from .trace import StepTrace
 
 SHARE = 0.47
-"""Share of bandwidth that training reaches, fitted, and of the peak, which is not less than a third of it."""
+"""Share of bandwidth that training reaches, fitted; of the peak, too, which decided none of these steps."""
 LAUNCH = 42e-6
 """Seconds from one kernel to the next in a network whose kernels are small, of Python and PyTorch; fitted."""
 EVALUATED = 1 / 3

@@ -61,22 +61,36 @@ def _ridge(
     centre, mean = share @ x, share @ signs
     rows = x - centre
     rows *= root
-    values, vectors = np.linalg.eigh(rows @ rows.T)
+    values, vectors = _spectrum(rows)
+    targets = root * (signs - mean)
+    inside = vectors.T @ targets
     alone = counts[own] == 1  # without these examples their class is unknown
     found = []
     for strength in strengths:
         check_time()
-        shrunk = vectors / (values + strength)
-        dual = shrunk @ (vectors.T @ (root * (signs - mean)))
-        errors = strength * dual / root
-        kept = strength * (shrunk * vectors).sum(1) - share  # errors as a share of those of examples left out
-        scores = signs - errors / np.where(alone, 1.0, kept)[:, None]
-        found.append((*_scale(scores, own, share), dual))
+        shrunk = vectors * (values / (values + strength))
+        errors = targets - shrunk @ inside
+        kept = 1 - (shrunk * vectors).sum(1) - share  # errors as a share of those of examples left out
+        scores = signs - errors / root / np.where(alone, 1.0, kept)[:, None]
+        found.append((*_scale(scores, own, share), errors / strength))
     _, scale, dual = min(found, key=lambda each: each[0])
     slopes = rows.T @ dual
     coef[:, present] = scale * slopes
     bias[present] = scale * (mean - centre @ slopes)
     return RidgeModel(coef, bias)
+
+
+def _spectrum(
+    rows: Float64[np.ndarray, "n D"],
+) -> tuple[Float64[np.ndarray, "r"], Float64[np.ndarray, "n r"]]:
+    """Return the squares of the singular values of rows that are not 0, and their left vectors."""
+    n, features = rows.shape
+    if n <= features:
+        values, vectors = np.linalg.eigh(rows @ rows.T)
+        return values.clip(0), vectors
+    values, right = np.linalg.eigh(rows.T @ rows)
+    real = values > values[-1] * features * np.finfo(float).eps
+    return values[real], rows @ (right[:, real] / np.sqrt(values[real]))
 
 
 def _scale(
