@@ -58,6 +58,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             )
 
 
+@pytest.fixture(scope="module")
+def rough_flops() -> Iterator[None]:
+    """Guess the FLOPs of steps, where no test looks at them: counting takes longer than training."""
+    from selfpretrain.training import cost
+
+    def guessed(recipe: Any, network: Any, data: Any, order: Any) -> float:
+        parameters = sum(parameter.numel() for parameter in network.parameters())
+        return 6.0 * order.size * float(data.lengths.double().mean()) * parameters
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost, "_flops_per_step", guessed)
+        patch.setattr(cost.COUNTED, "_steps", {})  # no guess is remembered
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
     """Skip what builds layers of a library that is not here."""

@@ -8,6 +8,7 @@ tried, how often, and how often it failed is printed at the end.
 
 import copy
 import importlib
+import json
 import os
 import random
 import resource
@@ -126,21 +127,34 @@ def compare(runs: Path) -> Callable[[], Any]:
 
 
 @pytest.fixture(scope="module")
-def steps(data: Path) -> int:
-    """How many operations on files a comparison takes."""
-    return operations(compare(data / "runs"), data / "runs", data)
+def rows(data: Path) -> Any:
+    """The right numbers; children inherit what is counted and hashed for them."""
+    return json.loads(json.dumps(compare(data / "runs")()))
 
 
 @pytest.fixture(scope="module")
-def done(data: Path, steps: int) -> Path:
+def done(data: Path, rows: Any) -> Path:
     """A folder of runs in which all has finished; to be copied."""
     return data / "runs"
 
 
 @pytest.fixture(scope="module")
-def rows(data: Path, done: Path) -> Any:
-    """The right numbers."""
-    return did(compare(done), data).answer
+def steps(data: Path, rows: Any) -> int:
+    """How many operations on files a comparison takes."""
+    return operations(compare(data / "counted"), data / "counted", data)
+
+
+@pytest.fixture(scope="module")
+def models() -> list[SequenceClassifier]:
+    """Two models with two files of weights and a reliability curve."""
+    x, y = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32), np.arange(30) % 2
+    kind = SequenceClassifier(mixer="attention", width=8, depth=1, epochs=1, pretrain_epochs=1, n_trials=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaderboard, "chosen", lambda order, groups=None: order[-1])
+        found = [copy.deepcopy(kind.set_params(random_state=seed)).fit(x, y) for seed in (0, 1)]
+    for model in found:
+        model.scores_["reliability"] = {"bins": [[0.5, 0.5, 1.0]]}
+    return found
 
 
 def settled(name: str, failures: list[Any], tried: int) -> None:
@@ -227,15 +241,8 @@ def test_import_over_an_old_set_is_struck_at_any_operation(data, tmp_path, monke
 
 
 @pytest.mark.parametrize("what", ["kill", *STRIKES])
-def test_save_over_an_older_model_is_struck_at_any_operation(tmp_path, what):
+def test_save_over_an_older_model_is_struck_at_any_operation(models, tmp_path, what):
     """The folder holds the older model or the new one, whole; the next save leaves nothing else."""
-    x, y = np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32), np.arange(30) % 2
-    kind = SequenceClassifier(mixer="attention", width=8, depth=1, epochs=1, pretrain_epochs=1, n_trials=1)
-    with pytest.MonkeyPatch.context() as patch:  # a model with two files of weights and a reliability curve
-        patch.setattr(leaderboard, "chosen", lambda order, groups=None: order[-1])
-        models = [copy.deepcopy(kind.set_params(random_state=seed)).fit(x, y) for seed in (0, 1)]
-    for model in models:
-        model.scores_["reliability"] = {"bins": [[0.5, 0.5, 1.0]]}
     data, failures = models[0].task_.load("train"), []
     probabilities = [model.answering.probabilities(data).tolist() for model in models]
     assert probabilities[0] != probabilities[1]

@@ -86,8 +86,12 @@ def first_line(error: BaseException) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about ``name``: the closest known name, or the known names."""
-    known = list(known)[:MAX_OFFERED]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if len(name) < 4 else 0.55)
+    known = list(known)
+    if not known:
+        return ""
+    # One wrong letter of three is a likeness of 0.67, two of four are 0.5: difflib's own 0.6 finds too few.
+    cutoff = 0.5 if len(name) < 4 else 0.55
+    near = difflib.get_close_matches(name, known[:MAX_OFFERED], n=1, cutoff=cutoff)
     near = near or [other for other in known if other.lower().startswith(name.lower())]
     return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {join_names(known)}"
 

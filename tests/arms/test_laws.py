@@ -123,14 +123,20 @@ def step_of(recipe):
     return counted_step(recipe, 300 if isinstance(recipe.task, toys.Words) else 60)
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder in which arms share what they have in common."""
+    return tmp_path_factory.mktemp("runs")
+
+
 @every_arm
-def test_test_split_is_read_once(name, tmp_path, monkeypatch):
+def test_test_split_is_read_once(name, runs, monkeypatch):
     read = []
     load = toys.Majority.load
     monkeypatch.setattr(toys.Majority, "load", lambda task, split: (read.append(split), load(task, split))[1])
     arms = arms_of("unequal", steps=6, mixer=ONLY.get(name, USUAL))
     recipe = ARMS[name]().recipe(TASKS["unequal"], arms)
-    workspace = Workspace(tmp_path, quiet=True)
+    workspace = Workspace(runs, quiet=True)
     assert [stage.tested for stage in plan_recipes([recipe])] == [False] * (len(recipe.stages) - 1) + [True]
     read.clear()
     folder = run(recipe, workspace)

@@ -43,11 +43,11 @@ def test_on_curves_every_arm_but_those_of_pretraining_is_tuned():
 )
 def test_tuned_arms_spend_what_self_pretraining_spends(label):
     study = Rivals("small", 1)
-    tasks = study.cells_by_task()
+    tasks = study.available_tasks(COUNTED)
     if label not in tasks:
         pytest.skip(f"{label} needs data that are not here")
     flops = defaultdict(dict)
-    for cell in tasks[label]:
+    for cell in study.task_cells(label, tasks[label]):
         flops[cell.row][cell.column] = COUNTED.total(cell.recipe)
     for of_row in flops.values():
         for column in of_row.keys() & PAID:

@@ -207,6 +207,7 @@ def test_own_mixer_by_dotted_path(cli, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     command = ["compare", "--task", "toys:Majority", "--mixers", "ourlab:Mean", "--arms", "scratch,spt"]
     command += ["--scale", "smoke", "--seeds", 1, "--jobs", 1, "--runs", tmp_path / "runs"]
+    command += ["-s", "task.shortest=24"]
     code, _, err = cli(*command)
     assert code == 2
     assert "mean must not be pretrained causally (causality: positions from 1 on reach earlier ones" in err

@@ -10,6 +10,8 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
 from selfpretrain.tasks.imported import make_waves
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
+
 POSITIONS = 24
 
 

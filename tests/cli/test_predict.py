@@ -1,6 +1,7 @@
 """Predictions of folders of texts and recordings, long tables and arrays: read as in training."""
 
 import csv
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy.io import wavfile
 
 from selfpretrain import SequenceClassifier
+from selfpretrain.cli import app
 from selfpretrain.data.importing.importer import import_to_memory, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.errors import DataError
@@ -17,6 +19,7 @@ from selfpretrain.estimators.inputs import Alphabet
 from selfpretrain.system.files import read_json, write_json
 
 WORDS = {"cats": "a cat sat on a mat ", "dogs": "the dog dug up the log "}
+pytestmark = pytest.mark.usefixtures("rough_flops")
 
 
 def fit(cli, data, *more):
@@ -138,13 +141,20 @@ EVENTS = ("cough", "41", "fever", "rest")
 EVENT_OPTIONS = ("--id", "who", "--time", "when", "--value", "what", "--label", "state")
 
 
-@pytest.fixture
-def visits(cli, tmp_path):
+@pytest.fixture(scope="module")
+def of_visits(tmp_path_factory):
     """A model of named events, one of which is a number."""
     random = np.random.RandomState(0)
     rows = {f"p{i}": random.choice(EVENTS[i % 2 :], 6 + i % 3).tolist() for i in range(40)}
-    train = write_events(tmp_path / "train.csv", rows, lambda who: ("ill", "well")[int(who[1:]) % 2])
-    return fit(cli, train, *EVENT_OPTIONS)
+    folder = tmp_path_factory.mktemp("visits")
+    train = write_events(folder / "train.csv", rows, lambda who: ("ill", "well")[int(who[1:]) % 2])
+    return fit(lambda *words: (app.run([str(word) for word in words]), "", ""), train, *EVENT_OPTIONS)
+
+
+@pytest.fixture
+def visits(of_visits, tmp_path):
+    """A copy of that model, to do with as a test likes."""
+    return shutil.copytree(of_visits, tmp_path / "model")
 
 
 def test_a_model_of_named_events_takes_a_long_table_of_them(cli, visits, tmp_path):

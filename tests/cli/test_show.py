@@ -106,6 +106,13 @@ def test_all_that_is_on_disk_is_told(here, traced):
     assert [link["stage"] for link in traced(first)["chain"]] == [first]
 
 
+def test_recipes_that_differ_in_pooling_start_from_one_pretraining(here, traced):
+    runs, first, last, longer = here
+    pooled = run(replace(RECIPE, model=replace(RECIPE.model, pooling="max")), Workspace(runs)).name
+    assert [link["stage"] for link in traced(pooled)["chain"]] == [first, pooled]
+    assert set(traced(first)["chain"][0]["used_by"]) == {last, longer, pooled}
+
+
 def test_what_training_saw_is_counted_in_val_and_test(here, traced):
     digests = {split: TASK.load(split).digests() for split in ("train", "val", "test")}
     expected = {

@@ -58,10 +58,10 @@ def test_verbs_are_shown_in_panels_and_nothing_is_a_question_for_help(capsys):
 def test_settings_can_be_listed(capsys):
     found = json.loads(said(capsys, "list", "settings", "toys:Majority", "--json"))
     assert found["task.length"] == 24 and found["mixer.heads"] and found["finetune.optim.lr"] == 2e-3
+    study = comparison(toys.Majority(), ("attention",), None, 1, "small", {})
     for path, value in found.items():
         text = json.dumps(value) if isinstance(value, int | float | str | None) else None
         if text and not path.startswith("task") and "budget" not in path:
-            study = comparison(toys.Majority(), ("attention",), None, 1, "small", {})
             assert study.with_settings({path: text}).architectures == study.architectures, path
 
 

@@ -202,7 +202,7 @@ def test_lines_that_do_not_end(tmp_path, monkeypatch):
     monkeypatch.setattr("selfpretrain.data.importing.source.MAX_LINE", 1 << 20)
     for name, start in (("t.jsonl", '{"x": ['), ("t.ts", "@classLabel true a b\n@data\n")):
         (tmp_path / name).write_text(start + "1," * (1 << 20))
-        refused(tmp_path / name, r"line \d: it is longer than 1 MB")
+        refused(tmp_path / name, r"line \d: it has more than 1,048,576 characters")
 
 
 @pytest.mark.parametrize(

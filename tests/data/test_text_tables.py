@@ -31,6 +31,16 @@ def written(path, *lines):
     return path
 
 
+def test_a_folder_has_all_its_rows_whichever_columns_are_read(tmp_path):
+    written(tmp_path / "train.csv", "word", "one", "two", "three")
+    written(tmp_path / "test.csv", "word", "four", "five")
+    table = open_table(tmp_path)
+    for columns in (["split"], ["word"], ["split", "word"]):
+        rows = [row for batch in table.batches(columns) for row in batch.to_pylist()]
+        assert len(rows) == 5 and all(list(row) == columns for row in rows)
+    assert [row["split"] for row in rows].count("test") == 2
+
+
 def plan(path, **options):
     return plan_import(str(path), ImportOptions(**options))
 

@@ -11,6 +11,8 @@ from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
+
 SMOKE = {"scale": "smoke", "mixer": "attention"}
 SPLIT = ["train"] * 24 + ["val"] * 4 + ["test"] * 4
 

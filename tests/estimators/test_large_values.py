@@ -134,9 +134,9 @@ def test_targets_beyond_float32_are_one_line(large):
 def test_sequences_that_differ_too_much_in_level_are_warned_of(home):
     apart = X + 1e9 * np.arange(N)[:, None]
     with pytest.warns(UserWarning, match="40 of 40 sequences vary less than float32 resolves"):
-        SequencePretrainer(scale="smoke").fit(apart + 1e9)
+        SequencePretrainer(scale="smoke")._as_task(apart + 1e9, None)
     notes = import_arrays("mine", apart + 1e9, CLASSES).meta["about"]["notes"]
     assert any("40 sequences vary less than float32 resolves" in note for note in notes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SequencePretrainer(scale="smoke").fit(X + 1e9)
+        SequencePretrainer(scale="smoke")._as_task(X + 1e9, None)

@@ -11,6 +11,8 @@ from selfpretrain.estimators import files
 from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.system.files import read_json, write_json
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
+
 SMALL = {"scale": "smoke", "mixer": "attention", "device": "cpu", "objective": None}
 DNA = ["ACGT" * 2 if i % 2 else "AATT" * 2 for i in range(30)]
 Y = ["coding" if i % 2 else "non" for i in range(30)]

@@ -15,7 +15,7 @@ from selfpretrain.config import from_dict, to_dict
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.mixers.common.cells import Directions
-from selfpretrain.training.mixer_checks import check
+from selfpretrain.training.mixer_checks import PROBES, check
 
 L, D = 12, 8
 MIXERS = {name: registry.find("mixers", name) for name in registry.names("mixers")}
@@ -49,7 +49,7 @@ def test_keeps_the_contract(name, causal):
     recurrent = isinstance(build(MIXERS[name], causal), Directions)
     length = (70 if causal else 20) if recurrent else 150
     place = LayerContext(D, length, causal, mixer.positions == "rotary")
-    found = check(mixer, place, BOTH if recurrent and not causal else ())
+    found = check(mixer, place, BOTH if recurrent and not causal else tuple(PROBES))
     assert found.failures == []
     possible = ("masked", "causal") if causal else ("masked",)
     assert found.objectives == (possible if mixer.denoises else ())

@@ -1,6 +1,7 @@
 """Networks of the user: how they are called, probed, remembered, trusted, and how their weights go home."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -223,7 +224,7 @@ def compared(tmp_path_factory, config):
     runs = tmp_path_factory.mktemp("runs")
     mixers = f"own_networks:Conv,own_networks:encoder,hf-model:{config}"
     command = ["compare", "--task", "toys:Majority", "--mixers", mixers, "--scale", "smoke", "--seeds", "1"]
-    command += ["--objective", "masked", "--arms", "spt,matched", "--quiet"]
+    command += ["--objective", "masked", "--arms", "spt,matched", "--quiet", "-s", "task.shortest=24"]
     assert app.run([*command, "--runs", str(runs)]) == 0
     (folder,) = runs.glob("compare-*")
     return folder
@@ -288,6 +289,11 @@ def test_a_model_of_transformers_passes_every_probe(config, causal):
     assert check(mixer, LayerContext(WIDTH, LENGTH, causal)).failures == []
     with pytest.raises(SpecError, match="at most 64"):
         mixer.build(LayerContext(WIDTH, 65, causal))
+
+
+def test_a_checkpoint_keeps_the_dots_of_its_name(config, tmp_path):
+    shutil.copytree(config, tmp_path / "Tiny-3.2-1B")
+    assert name_of(resolve("mixers", f"hf-model:{tmp_path / 'Tiny-3.2-1B'}")) == "Tiny-3.2-1B"
 
 
 def test_its_config_is_in_the_recipe_not_the_file(config):

@@ -59,8 +59,9 @@ def test_padding_may_stand_anywhere_and_none_is_the_same_to_the_last_bit(mixer):
 
 
 @every_cell
-def test_single_precision_is_close_to_double_at_great_length(mixer):
-    length = 256 if isinstance(mixer, STEPWISE) else 16_384
+@pytest.mark.parametrize("length", [4_096, pytest.param(16_384, marks=pytest.mark.slow)])
+def test_single_precision_is_close_to_double_at_great_length(mixer, length):
+    length = 256 if isinstance(mixer, STEPWISE) else length
     layer, x = build(mixer, True, length=length), sequences(length)[:1]
     with torch.no_grad():
         truth, single = layer(x), layer.float()(x.float())

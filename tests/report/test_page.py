@@ -60,7 +60,7 @@ def test_figures_of_the_page_are_there(whole):
 def test_units_of_papers():
     place = ("amos2024", "Table 1", "a", "b")
     given = [(84.95, "%", "%"), (0.48, "", "%"), (0.7, "", ""), (1.31, "breaths", ""), (None, "%", "%")]
-    shown = [PaperNumber(*place, value, unit).within(metric) for value, unit, metric in given]
+    shown = [PaperNumber(*place, value, unit).in_unit(metric) for value, unit, metric in given]
     assert shown == [84.95, 48.0, 0.7, None, None]
 
 

@@ -1,6 +1,7 @@
 """From an experiment to its report: choosing cells, kept results, tuning, executors, what must run again."""
 
 import json
+import multiprocessing
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import torch
 import toys
 from engines import run_experiment, trained
 from processes import environment
-from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
+from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.stage_results import read_predictions
@@ -25,7 +26,8 @@ from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
 from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
-from selfpretrain.runner.run_dir import WEIGHTS
+from selfpretrain.runner.run_dir import WEIGHTS, RunDir
+from selfpretrain.runner.stage import replay
 from selfpretrain.runner.stage import run as run_stage_by_stage
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -99,10 +101,11 @@ def test_how_sure_answers_are_is_kept_with_them(experiment, done):
         assert kept.confidence.min() >= 255 // 10 - 1  # of ten classes the most probable one
 
 
-def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace):
+def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, done, workspace):
     cell = next(c for c in experiment.cells if c.column == "everything")
     todo = plan_recipes([cell.recipe])
-    run_recipes([cell.recipe], workspace)
+    for stage in todo:
+        shutil.copytree(done.folder(stage.id).path, workspace.folder(stage.id).path)
     assert missing_stages(todo, workspace) == []
     pretraining = workspace.stage(cell.recipe.upto(0))
     pretraining.drop(WEIGHTS)  # as if it came from kept results
@@ -114,9 +117,9 @@ def test_a_new_stage_on_kept_pretraining_trains_that_again(experiment, workspace
     assert pretraining.has(WEIGHTS)
 
 
-def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experiment, workspace):
+def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experiment, done, workspace):
     recipe = next(c for c in experiment.cells if c.column == "everything").recipe
-    run_stage_by_stage(recipe, workspace)
+    shutil.copytree(done.runs, workspace.runs)
     pretraining, finetuned = workspace.stage(recipe.upto(0)), workspace.stage(recipe)
     pretraining.drop(WEIGHTS)  # as when another process restores it from kept results
     finetuned.drop("result.json")
@@ -262,7 +265,10 @@ def chain(*names):
     return [PlannedStage(name, recipe, after or None, tested=True) for name, _, after in parts]
 
 
-def test_processes_leave_the_results_that_they_were_asked_for(tmp_path):
+def test_processes_leave_the_results_that_they_were_asked_for(tmp_path, monkeypatch):
+    if sys.platform == "linux":  # slow tests start the processes anew, as users' programs do
+        forking = multiprocessing.get_context("fork")
+        monkeypatch.setattr(processes.multiprocessing, "get_context", lambda how: forking)
     stages = (Stage(Classify(), Budget(steps=2), batch=4, evals=1),)
     model = Model(Attention(heads=2), width=8, depth=1)
     wanted = [Recipe(toys.Majority(), model, stages, seed) for seed in (0, 1)]
@@ -297,6 +303,16 @@ def test_a_killed_worker_is_reported_in_one_line(workspace, experiment, monkeypa
     several = replace(workspace, executor="processes", workers=2)
     with pytest.raises(SelfPretrainError, match=r"a worker process was killed .* run the same command again"):
         run_recipes(recipes(experiment), several)
+
+
+@pytest.mark.parametrize("harm", ["{", "{}\n"], ids=["torn", "without its kind"])
+def test_a_damaged_log_of_another_process_is_named(done, tmp_path, harm):
+    stage = next(done.runs.glob("stages/*"))
+    shutil.copytree(stage, tmp_path / stage.name)
+    with (tmp_path / stage.name / "log.jsonl").open("a") as log:
+        log.write(harm)
+    with pytest.raises(StoreError, match=r"log\.jsonl"):
+        replay(RunDir(tmp_path / stage.name))
 
 
 def test_a_stage_waits_for_the_one_it_starts_from():

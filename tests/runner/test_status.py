@@ -24,7 +24,7 @@ from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json, write_json
 
 STUDY = study()
-REQUEST = Request(comparison(toys.Majority(), ("attention",), "causal", 1, "smoke", {}), "smoke")
+REQUEST = Request(comparison(toys.Majority(shortest=24), ("attention",), "causal", 1, "smoke", {}), "smoke")
 
 
 @pytest.fixture

@@ -66,14 +66,6 @@ def test_networks_of_their_own_keep_their_shape():
     assert small_arms(task, WaveGAN(), Masked()).model.width == 64
 
 
-@pytest.mark.parametrize("name", registry.names("tasks"))
-def test_the_settings_of_every_task_exist(name):
-    kind = registry.find("tasks", name)
-    task = kind().tiny()
-    for mixer in (Attention(), S4D()):
-        small_arms(task, mixer, denoising_objective(task, kind.denoising))
-
-
 def test_a_setting_that_does_not_exist_is_refused():
     class Wrong(Suited):
         small: ClassVar[tuple[str, ...]] = ("pretrain.stpes=3",)

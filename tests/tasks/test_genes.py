@@ -147,6 +147,7 @@ GOOD = genbank(make_synthetic(1)[0])
         (GOOD.replace("     CDS  ", "     gene "), "0 coding sequences"),
         (GOOD.replace("     source", "     CDS   "), "2 coding sequences"),
         (GOOD.replace("join(", "join(1..2000,"), "overlap or leave"),
+        (GOOD.replace("ORIGIN", f"{' ' * 21}/codon_start=2\nORIGIN", 1), "begins inside of a codon"),
         (GOOD[: GOOD.index("ORIGIN") + 17] + "!" + GOOD[GOOD.index("ORIGIN") + 18 :], "'!' is no base"),
     ],
 )

@@ -5,12 +5,16 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from selfpretrain import registry
-from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, Tokens
+from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, Reals, Tokens, Values
 from selfpretrain.errors import DataError
+from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.s4d import S4D
+from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.tasks.base import Task
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.paths import Paths
@@ -49,6 +53,25 @@ def test_loads_offline_and_splits_are_disjoint(task, offline):
     assert all(digests)
     assert sum(len(set(d)) for d in digests) == len(set().union(*digests))
     assert task.load("val").labelled.any() and task.load("test").labelled.any()
+
+
+def test_forms_are_measured_on_the_training_split(task):
+    form, train = task.form, task.load("train")
+    if isinstance(form.signal, Values):
+        inputs = [train.sequence(row, view) for row in range(len(train)) for view in range(train.views)]
+        values = np.concatenate(inputs).astype(np.float64)
+        spread = values.std(0)
+        assert np.allclose(values.mean(0), form.signal.centre, atol=0.02 * spread.max(), rtol=0.01)
+        assert np.allclose(spread, form.signal.spread, rtol=0.02)
+    if isinstance(form.target, Reals):
+        known = train.targets[train.labelled].double()
+        assert form.target.centre == pytest.approx(float(known.mean()), rel=1e-5)
+        assert form.target.spread == pytest.approx(float(known.std(correction=0)), rel=1e-5)
+
+
+def test_settings_of_its_own_exist(task):
+    for mixer in (Attention(), S4D()):
+        small_arms(task, mixer, denoising_objective(task, task.denoising))
 
 
 def test_splits_are_reproducible(task):

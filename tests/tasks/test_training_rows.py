@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from selfpretrain import registry
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.spec import SPLITS, Reals, Tokens, Values
+from selfpretrain.data.spec import SPLITS, Tokens
 from selfpretrain.data.store import FORM, verify
 from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.models import (
@@ -21,7 +20,6 @@ from selfpretrain.estimators.models import (
     SequenceRegressor,
 )
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import Imported
 
 ROWS, LENGTH, FOLDS = 72, 12, 3
@@ -206,19 +204,3 @@ def test_labels_that_are_left_out_scale_no_target(random):
     assert task.form.target.centre == pytest.approx(float(kept.mean()))
     assert task.form.target.spread == pytest.approx(float(kept.std(correction=0)))
     assert task.version() != Imported("mine").version() == Imported("mine", longest=5).version()
-
-
-@pytest.mark.parametrize("name", registry.names("tasks"))
-def test_tasks_are_measured_on_their_training_split(name):
-    task = load_task(name).tiny()
-    form, train = task.form, task.load("train")
-    if isinstance(form.signal, Values):
-        inputs = [train.sequence(row, view) for row in range(len(train)) for view in range(train.views)]
-        values = np.concatenate(inputs).astype(np.float64)
-        spread = values.std(0)
-        assert np.allclose(values.mean(0), form.signal.centre, atol=0.02 * spread.max(), rtol=0.01), name
-        assert np.allclose(spread, form.signal.spread, rtol=0.02), name
-    if isinstance(form.target, Reals):
-        known = train.targets[train.labelled].double()
-        assert form.target.centre == pytest.approx(float(known.mean()), rel=1e-5)
-        assert form.target.spread == pytest.approx(float(known.std(correction=0)), rel=1e-5)

@@ -1,6 +1,7 @@
 """Sets of the UCR archive: from its folder, its zip or wheels; padding, gaps, validation, mistakes."""
 
 import hashlib
+import shutil
 import subprocess
 import zipfile
 from dataclasses import replace
@@ -52,6 +53,7 @@ def write_zip(file, pattern):
 
 LAYOUTS = {
     "folder": lambda data: write_folder(data / ARCHIVE),
+    "folder in a folder": lambda data: write_folder(data / ARCHIVE / ARCHIVE),
     "zip": lambda data: write_zip(data / f"{ARCHIVE}.zip", ARCHIVE + "/Waves/{}"),
     "wheel, sets in folders": lambda data: write_zip(data / "raw" / FOLDER / "a.whl", "a/data/Waves/{}"),
     "wheel, flat": lambda data: write_zip(data / "raw" / FOLDER / "b.whl", "b/data/{}"),
@@ -103,6 +105,14 @@ def test_an_unknown_set_gets_the_nearest_name(data):
     with pytest.raises(DataError, match="no set called 'Wave'; did you mean 'Waves'") as caught:
         Ucr(set="Wave").load("train")
     assert "\n" not in str(caught.value)
+
+
+def test_a_set_of_which_one_part_is_missing_is_not_there(data):
+    write_folder(data / ARCHIVE)
+    (data / ARCHIVE / "Waves" / "Waves_TEST.tsv").unlink()
+    shutil.rmtree(next((data / ARCHIVE).glob("Missing*")))
+    with pytest.raises(DataError, match="no set called 'Waves'"):
+        Ucr(set="Waves").load("train")
 
 
 def test_missing_data_name_the_command_that_gets_them(data):

@@ -33,7 +33,7 @@ from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 
 SPT = Recipe(
-    toys.Majority(),
+    toys.Majority(shortest=20),
     Model(Attention(heads=2), width=16, depth=1, dropout=0.1),
     (Stage(Masked(0.5), Budget(steps=12), evals=3), Stage(Classify(), Budget(steps=15), evals=5)),
 )

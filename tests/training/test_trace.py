@@ -23,13 +23,13 @@ from selfpretrain.mixers.slstm import SLSTM
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.masked import Masked
-from selfpretrain.registry import find, name_of, names
+from selfpretrain.registry import find, name_of
 from selfpretrain.tasks.base import DatasetStub
 from selfpretrain.training import cost, flops, shortcuts, trace
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
 from selfpretrain.training.trace import StepTrace, Untraceable, trace_step
-from steps import SHORT, STEPWISE
+from steps import SHORT, STEPWISE, every_mixer
 
 TASK = toys.Majority(length=64, shortest=64)
 LOOSE = {"gru": 0.05, "lstm": 0.05, "sinkhorn": 0.05, "reformer": 0.05}
@@ -49,11 +49,9 @@ def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
     return Recipe(task, model, (Stage(objective or Classify(), Budget(steps=1), **({"batch": 4} | stage)),))
 
 
-MIXERS = [find("mixers", name)(**SHORT.get(name, {})) for name in names("mixers")]
-
-
-@pytest.mark.parametrize("mixer", MIXERS, ids=name_of)
-def test_flops_are_those_of_a_pass_that_is_run(mixer):
+@every_mixer
+def test_flops_are_those_of_a_pass_that_is_run(name):
+    mixer = find("mixers", name)(**SHORT.get(name, {}))
     task = toys.Majority(length=24, shortest=24) if name_of(mixer) in STEPWISE else TASK
     made, form = recipe(mixer, task=task, depth=1), task.form
     data = DatasetStub(form, 4, 4, 4).examples("train")

@@ -18,7 +18,7 @@ def log_mel(samples: Float[np.ndarray, "length"], rate: int, window: int = 0, ho
     Windows are centred and the ends mirrored; bands are triangles on the HTK mel scale.
 
     Args:
-        window: samples per window; 0: 25 ms.
+        window: samples per window, an even number; 0: 25 ms.
         hop: samples from one window to the next; 0: 10 ms.
     """
     window = window or 2 * max(1, round(WINDOW * rate / 2))

@@ -28,7 +28,7 @@ def pad_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.
 
 @jit
 def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
-    """Pack rows by shortening runs of zeros: a run of r zeros becomes 0, then r in base 128.
+    """Pack rows by shortening runs of zeros: a run of r becomes 0, then r in base 128, last digit first.
 
     Args:
         rows: (n, L) uint8.
@@ -63,7 +63,7 @@ def pack_rows(rows: np.ndarray, out: np.ndarray, ends: np.ndarray) -> int:
 
 @jit
 def unpack_rows(flat: np.ndarray, starts: np.ndarray, lengths: np.ndarray, out: np.ndarray) -> int:
-    """Undo ``pack_rows``: row i starts at byte starts[i] and has lengths[i] bytes; ``out`` (n, L, 1) is zero.
+    """Undo ``pack_rows``: row i begins at starts[i] and has lengths[i] values; ``out`` (n, L, 1) is zero.
 
     Returns:
         The first row that is out of bounds of ``flat``, or -1.

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -41,7 +42,7 @@ FEW = 20
 class InMemoryTask(Task):
     """Sequences and labels in the memory of this process.
 
-    It is saved, pickled and copied as the digest of its data, without these.
+    Saving, pickling and copying keep the digest of the data, not the data.
     """
 
     card = Card(source="data of the user", licence="that of the data")
@@ -50,7 +51,7 @@ class InMemoryTask(Task):
     digest: str  # SHA-256 of the data, computed when it is first asked for
 
     def __init__(self, data: StoredDataset | None = None, digest: str = "") -> None:
-        vars(self)["held"] = data
+        vars(self)["held"] = data  # set like this, since the class is frozen
         if data is None:
             vars(self)["digest"] = digest
 
@@ -115,10 +116,13 @@ def _digest(data: StoredDataset) -> str:
 def in_alphabet(
     data: StoredDataset, kind: Literal["text", "tokens"], signs: bool
 ) -> tuple[StoredDataset, Alphabet | None]:
-    """Return sequences of symbols in an alphabet with an unknown symbol, and perhaps signs, and the alphabet.
+    """Return sequences of symbols in an alphabet with an unknown symbol, and that alphabet.
 
-    Symbols of val and test that train does not contain become unknown. Without an alphabet remain values,
-    pairs, and windows that overlap, which do not begin where a sequence begins.
+    Symbols of val and test that train does not contain become unknown. Values, pairs and overlapping windows
+    are returned unchanged, with None: such windows do not begin where a sequence begins.
+
+    Args:
+        signs: whether a begin and an end symbol are put around every sequence.
     """
     whole = data.whole
     lengths = whole.lengths[0].numpy()
@@ -220,7 +224,7 @@ class Annotations:
         return torch.from_numpy(np.unique(self.groups, return_inverse=True)[1].astype(np.int64))
 
     def extended(self, n: int) -> "Annotations":
-        """Append unlabelled examples, each in a group of its own, for n examples in all."""
+        """Return the annotations with unlabelled examples appended, each a group of its own, n in all."""
         more = n - len(self.targets)
         nothing = np.nan if self.targets.dtype.kind == "f" else -1
         targets = np.concatenate(
@@ -245,14 +249,15 @@ class Annotations:
     def divided(self, share: float, seed: int) -> np.ndarray:
         """Return the split (n,) of each example: 0 for train, 1 for val.
 
-        Val is a share of the labelled examples, stratified by class or made of whole groups; it is empty if
-        fewer than 20 examples are labelled. Without groups, some of many unlabelled examples are in val, too.
+        Val is a share of the labelled examples, or of all if none is labelled, stratified by class or made of
+        whole groups; it is empty if these are fewer than 20. Without groups, some of many unlabelled examples
+        are in val, too.
 
         Raises:
-            DataError: if there is only one group.
+            DataError: if there are too few groups to divide them.
         """
         split = self._divide_labelled(share, seed)
-        unlabelled = np.flatnonzero(~self.labelled)
+        unlabelled = np.flatnonzero(~self.labelled & self.labelled.any())
         if self.groups is None and split.any() and len(unlabelled) >= MANY_UNLABELLED:
             number = min(MAX_UNLABELLED, round(UNLABELLED_SHARE * len(unlabelled)))
             split[np.random.RandomState(seed).permutation(unlabelled)[:number]] = 1
@@ -265,8 +270,13 @@ class Annotations:
             return split
         if self.groups is not None:
             groups = np.asarray(self.groups)
-            if len(np.unique(groups[rows])) < 2:
+            number = len(np.unique(groups[rows]))
+            if number < 2:
                 raise DataError("one group cannot be divided: give validation_fraction=0, or no groups")
+            if math.ceil(number * share) == number:
+                raise DataError(
+                    f"validation_fraction={share} leaves none of {number} groups for training: give less"
+                )
             by_group = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
             held = next(by_group.split(rows, groups=groups[rows]))[1]
             split[np.isin(groups, groups[rows[held]])] = 1
@@ -274,8 +284,9 @@ class Annotations:
         one = self.targets.dtype.kind == "i" and self.targets.ndim == 1
         classes = self.targets[rows] if one else np.zeros(len(rows))
         kinds, count = np.unique(classes, return_counts=True)
-        # Stratification needs two examples of each class, and room for one of each in val.
-        by_class = count.min() > 1 and len(rows) * share >= len(kinds)
+        # Stratification needs two examples of each class, and room for one of each in train and in val.
+        room = min(len(rows) * share, len(rows) - math.ceil(len(rows) * share))
+        by_class = count.min() > 1 and room >= len(kinds)
         splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
             n_splits=1, test_size=share, random_state=seed
         )
@@ -348,10 +359,10 @@ def clusters_of(examples: SequenceDataset) -> np.ndarray:
 
 
 def copies_together(split: np.ndarray, examples: SequenceDataset) -> np.ndarray:
-    """Return the split (n,) of every example, where the labelled ones of a cluster are in that of the first.
+    """Return the split (n,) in which all labelled examples of a cluster share the split of its first.
 
-    A cluster with more than half of them is trained on, and so is a class that would not be otherwise. If
-    that leaves nothing in a split, the smallest cluster is held out that is not all of a class, if any is.
+    Clusters with more than half of these examples go to train, and so do those with a class that train would
+    lack. If that empties val or test, the smallest cluster that is not all of a class fills it, if any is.
     """
     rows = examples.labelled.nonzero()[:, 0]
     found = examples.take(rows)

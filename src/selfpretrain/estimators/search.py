@@ -506,5 +506,5 @@ def _answers_of(trials: list[_Trial]) -> Answers:
 
 
 def _joined(parts: dict[int, Answers]) -> Answers:
-    ordered = [parts[fold] for fold in sorted(parts)]
-    return tuple(np.concatenate(each) for each in zip(*ordered, strict=True))
+    y_true, outputs = zip(*(parts[fold] for fold in sorted(parts)), strict=True)
+    return np.concatenate(y_true), np.concatenate(outputs)

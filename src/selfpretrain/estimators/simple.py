@@ -45,13 +45,13 @@ from .predictor import Output, Predictor
 MAX_EXAMPLES = 20_000
 """Most labelled examples that a simple method is fitted on, if its features are symbols."""
 MAX_DENSE = 5_000
-"""The same for numbers, of which every example has all."""
+"""The same if its features are dense numbers."""
 AT_A_TIME = 2_000
 """Most sequences whose features are in memory at a time where they are predicted."""
-ASKED = 200
-"""Most labelled sequences that are asked whether counts of n-grams help."""
-HELPS = 0.025
-"""Least share of the errors without these counts that they must avoid."""
+MAX_MEASURED = 200
+"""Most labelled sequences on which it is measured whether counts of n-grams help."""
+MIN_AVOIDED = 0.025
+"""Share of the errors made without these counts that they must avoid."""
 MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
     LinearModel.kind: (LinearModel, LINEAR),
     RidgeModel.kind: (RidgeModel, CALIBRATED),
@@ -60,8 +60,8 @@ MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
 }
 """Kind of a saved model -> its class, and what it is in the list of simple methods."""
 
-Answers = tuple[np.ndarray, ...]
-"""True values and outputs, as the metrics of an estimator take them; one row per example."""
+Answers = tuple[np.ndarray, np.ndarray]
+"""True values and outputs, as the metrics of an estimator take them: a row per example or position."""
 Folds = Sequence[tuple[SequenceDataset, SequenceDataset]]
 """Labelled training and validation examples; one pair, or one for every fold."""
 
@@ -128,8 +128,8 @@ class SimplePredictor:
 class Options:
     """What the answers of a candidate were chosen from: the answers of every setting, on the same examples.
 
-    Of a network, ``finalists`` settings go on to a second round, the best of the first, and the best of
-    another kind; the best of them is kept, or their average.
+    Settings of a network are tried in two rounds: ``finalists`` go on to the second, the best of the first,
+    and the best of another kind. The better one is kept, or their average.
 
     Args:
         first: (n,) whether an example was in the first round; None: there is one round.
@@ -199,14 +199,15 @@ class SimpleMethods:
         It is None if validation has not finished at ``end``, or when asked to stop.
         """
         start = time.monotonic()
-        with threadpool_limits(1), warnings.catch_warnings():
+        with threadpool_limits(1), warnings.catch_warnings():  # several threads add up in any order
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
             try:
                 with until(end, self.stop):
                     measured, joined = self._validated(method)
             except TimeIsUp:
                 return None
-            best = max(joined, key=lambda setting: self.quality(joined[setting]))
+            sound = [setting for setting, answers in joined.items() if finite(answers)]
+            best = max(sound or joined, key=lambda setting: self.quality(joined[setting]))
             features, x, some = self._features(method, measured, labelled)
             model = self._fit(method, features.forgetful(), x, some, best)
         return Candidate(
@@ -215,17 +216,18 @@ class SimpleMethods:
             joined[best],
             time.monotonic() - start,
             model.parameters,
-            Options([each for each in joined.values() if finite(each)]),
+            Options([joined[setting] for setting in sound]),
         )
 
     def usual(self, labelled: SequenceDataset) -> SimplePredictor | None:
         """Fit the first of the suitable methods, with the setting in the middle; None if there is none."""
-        for method in candidates_for(self.form, labelled)[:1]:
-            settings = method.settings(self.form.target)
-            features, x, some = self._features(method, method.measured(self.everything), labelled)
-            with threadpool_limits(1):
-                return self._fit(method, features.forgetful(), x, some, settings[len(settings) // 2])
-        return None
+        methods = candidates_for(self.form, labelled)
+        if not methods:
+            return None
+        settings = methods[0].settings(self.form.target)
+        features, x, some = self._features(methods[0], methods[0].measured(self.everything), labelled)
+        with threadpool_limits(1):
+            return self._fit(methods[0], features.forgetful(), x, some, settings[len(settings) // 2])
 
     def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
         """Return features without what needs labels, and the answers of every setting on all folds."""
@@ -237,10 +239,11 @@ class SimpleMethods:
             for setting in settings:
                 check_time()
                 answers[setting].append(self.answer(self._fit(method, *fitting, setting), val))
-        return measured, {
-            setting: tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
-            for setting, each in answers.items()
-        }
+        joined = {}
+        for setting, of_folds in answers.items():
+            y_true, outputs = zip(*of_folds, strict=True)
+            joined[setting] = np.concatenate(y_true), np.concatenate(outputs)
+        return measured, joined
 
     def _features(
         self, method: Method, measured: Features, examples: SequenceDataset
@@ -264,21 +267,22 @@ class SimpleMethods:
 def counts_help(methods: SimpleMethods, labelled: SequenceDataset, end: float = math.inf) -> bool:
     """Return whether counts of n-grams in all sequences help logistic regression to label positions.
 
-    With and without them it is fitted on each half of at most ``ASKED`` labelled sequences, and asked on the
-    other. They help if they avoid a share of ``HELPS`` of its errors, and it is known at ``end``.
+    With and without them it is fitted on each half of at most ``MAX_MEASURED`` labelled sequences, and scored
+    on the other. They help if they avoid a share of ``MIN_AVOIDED`` of its errors, and this is known by
+    ``end``.
     """
     by_features = {each.features: each for each in candidates_for(methods.form, labelled)}
     if CohesionWindows not in by_features or len(labelled) < 2:
         return False
-    some = labelled.take(torch.arange(min(ASKED, len(labelled))))
-    halves = [some.take(torch.arange(first, len(some), 2)) for first in (0, 1)]
-    asked = replace(methods, folds=[(halves[0], halves[1]), (halves[1], halves[0])])
-    found = [asked.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
+    some = labelled.take(torch.arange(min(MAX_MEASURED, len(labelled))))
+    first, second = (some.take(torch.arange(start, len(some), 2)) for start in (0, 1))
+    halved = replace(methods, folds=[(first, second), (second, first)])
+    found = [halved.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
     scores = [methods.quality(each.answers)[0] for each in found if each]
     if len(scores) < len(found):
         return False
     without, with_counts = scores
-    return with_counts - without > HELPS * (1 - without)
+    return with_counts - without > MIN_AVOIDED * (1 - without)
 
 
 def candidates_for(form: SequenceSpec, labelled: SequenceDataset) -> list[Method]:
@@ -305,7 +309,7 @@ class AveragePredictor:
 
     @property
     def form(self) -> SequenceSpec:
-        """Form of the sequences."""
+        """Return the form of the sequences."""
         return self.members[0].form
 
     @property

@@ -3,8 +3,9 @@
 h[t] = h[t-1] + step (A h[t-1] + tanh(V h[t-1] + U x[t] + b)),  y[t] = W h[t]
 A, V = (1 - skew) (M + M^T) + skew (M - M^T) - damping I, each with its own M
 
-Source: Erichson et al. (2021), Lipschitz Recurrent Neural Networks. What differs from it: A and V
-share ``skew`` and ``damping``, as in the code behind the speech commands number; the linear layer W.
+Source: Erichson et al. (2021), Lipschitz Recurrent Neural Networks. What differs from it: A and V share
+``skew`` and ``damping``, as in the code behind the number on Speech Commands in Gu et al. (2022), Table 5; a
+linear layer W is added.
 """
 
 import torch
@@ -40,7 +41,7 @@ class LipschitzCell(RecurrentCell):
         self.settings = settings
         self.enter = nn.Linear(width, N)
         self.out = nn.Linear(N, width)
-        self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # the M of each
+        self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # M of each
 
     def initial_state(self, batch_size: int) -> State:
         """Return a zero state."""

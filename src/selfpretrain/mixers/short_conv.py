@@ -23,7 +23,7 @@ class ShortConv(TransformersMixer):
     taps: Count = 3  # kernel size of the convolution
 
     def config(self, context: LayerContext) -> dict[str, Any]:
-        """Return the size of the kernel; the attention of the model is not used."""
+        """Return the size of the kernel; of the library's two kinds of layers the first alone is used."""
         return {
             "conv_L_cache": self.taps,
             "layer_types": ["conv", "full_attention"],

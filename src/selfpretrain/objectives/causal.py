@@ -29,7 +29,7 @@ class Causal(Denoise):
         return ObjectiveBatch(
             batch,
             self.reconstruction_target(batch, form).roll(-1, dims=1),
-            loss_mask.sum(),
+            size=loss_mask.sum(),
             loss_mask=loss_mask,
         )
 

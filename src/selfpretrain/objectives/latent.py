@@ -11,7 +11,7 @@ are from a normal distribution, by their characteristic functions, E = mean over
 
 - next, embedding, stop-gradient: next-embedding prediction, NEPA (Xu et al., 2025, arXiv 2512.16922);
 - masked, average: like data2vec (Baevski et al., 2022);
-- masked or next, features, sigreg: like LeJEPA (Balestriero & LeCun, 2025, arXiv 2511.08544) and LeNEPA.
+- masked or next, features, sigreg: like LeJEPA (Balestriero & LeCun, 2025, arXiv 2511.08544).
 
 What differs from these: a linear predictor; the last features rather than a mean over blocks (data2vec);
 cosines rather than squared distances, E without the number of vectors as a factor (LeJEPA).
@@ -41,7 +41,7 @@ from .common.latent import LatentHead, at_rows, move_average
 from .common.reconstruction import at_least_one, followed, usual_rate
 
 SLICES = 64
-"""Random directions of SIGReg in a step."""
+"""Random directions of SIGReg in a step; our choice, as all three."""
 KNOTS = 17
 """Points in [0, 3] at which characteristic functions are compared."""
 COLLAPSED = 0.01
@@ -112,7 +112,7 @@ class Latent(Denoise):
         """Return sums of distances, and of cosines of pairs of targets."""
         prediction, target, _ = self._split(outputs)
         assert targets.loss_mask is not None, "set in make_targets"
-        partner, pairs = opposite(targets.loss_mask)
+        partner, pairs = partners(targets.loss_mask)
         partner = to_device(partner, outputs.device)
         pairs = to_device(pairs, outputs.device)
         cosine = F.cosine_similarity(target, target[partner], dim=-1)
@@ -168,7 +168,7 @@ class TargetHead(LatentHead):
         move_average(self.average.state_dict(), network.state_dict(), 1 - self.settings.decay)
 
     def train(self, mode: bool = True) -> "TargetHead":
-        """Switch dropout of the network, and not of its average, which has none."""
+        """Set the mode of the head; the average stays in evaluation mode, without dropout."""
         super().train(mode)
         if self.average is not None:
             self.average.eval()
@@ -191,7 +191,7 @@ class TargetHead(LatentHead):
         if self.settings.guard == "stop-gradient":
             return torch.cat([prediction, target.detach()], dim=1)
         directions = torch.zeros(x.shape[-1], SLICES, device=x.device)
-        if self.training:
+        if self.training:  # equal in all processes, as their random states are: ``sigreg`` adds them up
             directions = F.normalize(torch.randn_like(directions), dim=0)
         return torch.cat([prediction, target, target @ directions], dim=1)
 
@@ -225,12 +225,11 @@ def sigreg(projections: Float[Tensor, "n S"], size: Tensor) -> Tensor:
     return (((cosine - normal).square() + sine.square()) * normal * step).sum(-1).mean()
 
 
-def opposite(
-    wanted: Bool[Tensor, "B L"],
-) -> tuple[Int[Tensor, "n"], Bool[Tensor, "n"]]:
-    """Return, for every wanted position, the place of one half as many further on in its sequence.
+def partners(wanted: Bool[Tensor, "B L"]) -> tuple[Int[Tensor, "n"], Bool[Tensor, "n"]]:
+    """Pair each wanted position with the one half its sequence's wanted positions further on, cyclically.
 
-    And whether that is another one.
+    Returns:
+        The number of its partner among all wanted positions, and whether that is another one.
     """
     count = wanted.sum(1)
     sequence = torch.arange(len(wanted), device=wanted.device).repeat_interleave(count)

@@ -1,6 +1,6 @@
 """Numbers that papers report, looked up by table, row and column.
 
-A paper is a CSV file in ``studies/reported/``: lines in the order of the paper, values as there. Rows and
+A paper is a CSV file in ``studies/reported/``: lines in the order of the paper, values as printed. Rows and
 columns have the paper's names, without references and footnote marks.
 """
 
@@ -37,7 +37,7 @@ class PaperNumber:
     unit: str = ""  # "%", "s", ...; accuracies without one are fractions
     remark: str = ""  # original source, erratum, or how it was obtained
 
-    def within(self, unit: str) -> float | None:
+    def in_unit(self, unit: str) -> float | None:
         """Convert the number to one of our units (fractions to %); None if there is none or units differ."""
         if self.value is not None and (self.unit, unit) == ("", "%"):
             return 100 * self.value
@@ -53,14 +53,12 @@ def reported(paper: str) -> Mapping[Where, PaperNumber]:
     """
     if paper not in PAPERS:
         raise UnknownName(f"no reported numbers of {paper!r}{nearest(paper, PAPERS)}")
+    numbers = {}
     with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    places = [(line["table"], line["row"], line["column"]) for line in lines]
-    values = [float(line["value"]) if line["value"] else None for line in lines]
-    numbers = {
-        place: PaperNumber(paper, *place, value, line["unit"], line["remark"])
-        for place, value, line in zip(places, values, lines, strict=True)
-    }
+        for line in csv.DictReader(file):
+            place = line["table"], line["row"], line["column"]
+            value = float(line["value"]) if line["value"] else None
+            numbers[place] = PaperNumber(paper, *place, value, line["unit"], line["remark"])
     return MappingProxyType(numbers)
 
 

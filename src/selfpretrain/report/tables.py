@@ -260,7 +260,7 @@ def _paper(task: TaskAnalysis, place: RowColumn) -> Entry:
     number = task.task.reported(*place)
     if number is None or number.value is None:
         return BLANK
-    value = number.within(task.metric.unit)
+    value = number.in_unit(task.metric.unit)
     text = f"{number.value:g} {number.unit}" if value is None else f"{value:g}"
     return Entry(text.replace("-", format.MINUS), key=value)
 

@@ -31,7 +31,7 @@ STUDY = "study.json"
 CACHES = ("manifests", "baselines")
 """Folders of caches that all experiments share."""
 ABANDONED_SECONDS = 3600.0
-"""Age at which temporary files in them count as abandoned."""
+"""Age at which temporary files count as abandoned."""
 TIE = 0.01
 """Score differences smaller than this (one point of accuracy, or 0.01 of R2) are ties."""
 Manifest = dict[Split, list[str]]
@@ -190,12 +190,12 @@ class ExperimentFolder:
 
     def _results_digest(self) -> str:
         """Return a hash of all results on disk."""
-        finished = sorted((name, folder) for name, folder in self.stages().items() if folder.finished)
         contents = {}
-        for name, folder in finished:
-            with explain_errors(folder.path / RESULT, "read"):
-                contents[name] = (folder.path / RESULT).read_bytes()
-        return sha256_of("", contents)[:10]
+        for name, folder in sorted(self.stages().items()):
+            if folder.finished:
+                with explain_errors(folder.path / RESULT, "read"):
+                    contents[name] = (folder.path / RESULT).read_bytes()
+        return sha256_of(text="", parts=contents)[:10]
 
     @property
     def _name(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ..config import from_dict
 from ..data.spec import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName, join_names, nearest
-from ..registry import SHELVES, module_of, name_of
+from ..registry import SHELVES, find, module_of, name_of, names
 from ..report.paper_numbers import PaperNumber
 from ..report.results import ExperimentResults, read_plan
 from ..report.stage_results import StageResult, parsed, read_log
@@ -179,7 +179,7 @@ def _revive(recipe: Json, trusted: tuple[str, ...]) -> Recipe | str:
     try:
         revived = from_dict(recipe, trusted)
         if not isinstance(revived, Recipe):
-            return "its recipe is of another kind"
+            return "its recipe is not one of this package"
         for task in [revived.task, *map(revived.task_of, revived.stages)]:
             if isinstance(task, Prepared) and not task.made_up and not task.folder.exists():
                 return f"the data are not available; `selfpretrain data make {name_of(task)}` prepares them"
@@ -203,21 +203,32 @@ def _chain(
 ) -> Iterator[ChainLink]:
     """Yield the stages of a recipe; ``data`` is the recipe with its data, or why they are not available."""
     runs = folder.parent.parent
+    recipes = {name: result["recipe"] for name, result in results.items()}
     for i, stage in enumerate(recipe["stages"], 1):
-        prefix = recipe | {"stages": recipe["stages"][:i]}
-        recipes = {name: result["recipe"] for name, result in results.items()}
-        same_start = [n for n, it in recipes.items() if it | {"stages": it["stages"][:i]} == prefix]
+        same_start = [n for n, it in recipes.items() if _start(it, i) == _start(recipe, i)]
         equal = [n for n in same_start if len(recipes[n]["stages"]) == i]
         # Equal recipes may have been run on different data; a study says which one it refers to.
         earlier = sorted({cell.stages[i - 1] for cell in printed}) or equal
         name = folder.name if i == len(recipe["stages"]) else " or ".join(earlier)
         link = ChainLink(name, short_name(stage["objective"]), tuple(n for n in same_start if n not in equal))
+        if len(earlier) > 1 and name != folder.name:
+            link = replace(link, how="several stages fit")
         if name in results:
             seen = results[name].get("data", {})
             digest = str(seen.get("sha256", ""))
             shared, how = _held_out(digest, runs, data if isinstance(data, str) else data.upto(i - 1))
             link = replace(link, rows=int(seen.get("rows", 0)), sha256=digest, shared=shared, how=how)
         yield link
+
+
+def _start(recipe: Json, i: int) -> Json:
+    """Return a recipe up to its i-th stage; without the pooling if no head pools, see ``Recipe.upto``."""
+    start = recipe | {"stages": recipe["stages"][:i]}
+    ours = names("objectives")
+    heads = [short_name(stage["objective"]) for stage in start["stages"]]
+    if any(head not in ours or find("objectives", head).pools for head in heads):
+        return start
+    return start | {"model": recipe["model"] | {"pooling": ""}}
 
 
 def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tuple[int, int]], str]:
@@ -242,8 +253,10 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
         how = f"by the manifest of {task}; {how}" if train else how
     elif not manifest and isinstance(data, Recipe):
         manifest = {str(split): hashes for split, hashes in example_hashes(data.task).items()}
+    if not train:
+        return {}, how
     known = set(train)
-    return {s: (sum(one in known for one in manifest[s]), len(manifest[s])) for s in HELD_OUT if train}, how
+    return {s: (sum(one in known for one in manifest[s]), len(manifest[s])) for s in HELD_OUT}, how
 
 
 def recipe_in_words(plain: Json) -> Iterator[tuple[str, str]]:
@@ -259,7 +272,7 @@ def recipe_in_words(plain: Json) -> Iterator[tuple[str, str]]:
 def short_name(plain: Json) -> str:
     """Return the short name of a spec: its module name if it is on a shelf of ours, else its class name.
 
-    A network of the user has the name of the callable that makes it, a model of transformers its own.
+    A network of the user is named after the callable that makes it, a model of transformers after its config.
     """
     if "factory" in plain:
         return str(plain["factory"]).rpartition(":")[2].lower()

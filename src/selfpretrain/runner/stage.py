@@ -102,7 +102,8 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
                 raise
             except Exception as error:
                 if distributed.world_size() > 1 or attempt.path.exists():
-                    raise _failure(error, attempt) from error
+                    reason = _failure(error, attempt)
+                    raise reason from (None if reason is error else error)
                 # Another machine has taken over: wait for it, then read its result.
                 emit(Event("lost", stage.id))
     emit(Event("end", stage.id, 1.0, 1.0, {"reused": reused} | result["scores"]))
@@ -123,7 +124,7 @@ def _attempt(stage: RunDir, workspace: Workspace, done: Callable[[], bool]) -> I
 def is_complete(folder: RunDir, stage: PlannedStage) -> bool:
     """Return whether a stage has finished, with the test scores and the weights that are required.
 
-    Bundled results have no weights.
+    Bundled results have no weights, so a stage that another one starts from is trained again.
     """
     if not folder.finished or (stage.starts and not folder.has(WEIGHTS)):
         return False
@@ -133,11 +134,11 @@ def is_complete(folder: RunDir, stage: PlannedStage) -> bool:
 def _failure(error: Exception, attempt: RunDir) -> SelfPretrainError:
     """Write the reason of a failure to the attempt's folder, and return a one-line error."""
     trace = attempt.path / ERROR
+    text = f"{error}\n" if isinstance(error, SelfPretrainError) else traceback.format_exc()
+    with contextlib.suppress(StoreError):  # e.g. the disk is full
+        write_text(trace, text)
     if isinstance(error, SelfPretrainError):
-        with contextlib.suppress(StoreError):  # e.g. the disk is full
-            write_text(trace, f"{error}\n")
         return error
-    write_text(trace, traceback.format_exc())
     if isinstance(error, torch.OutOfMemoryError):
         traceback.clear_frames(error.__traceback__)  # they hold tensors, and the next stage needs the memory
         return DoesNotFit(f"{attempt.name}: the GPU ran out of memory; {LESS_MEMORY}")
@@ -152,7 +153,7 @@ class StageRun:
         self.workspace = workspace
         self.folder = folder
         self.main = distributed.is_main()
-        if self.main and folder.finished and not folder.has(WEIGHTS):
+        if self.main and folder.finished and not folder.has(WEIGHTS):  # a bundled result: train again
             folder.drop(RESULT)
             folder.drop(RESTORED)
         self.examples = training_data(stage.recipe)
@@ -360,12 +361,13 @@ def replay(stage: RunDir) -> None:
     result = stage.read(RESULT)
     path = stage.path / LOG
     emit(Event("start", stage.name))
-    with explain_errors(path, "read"):
+    with explain_damage(stage, LOG), explain_errors(path, "read"):
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        events = [json.loads(line) for line in lines]
+        kinds = [event.pop("kind") for event in events]
     total = max(1, int(result["steps"]))
-    for line in map(json.loads, lines):
-        kind = line.pop("kind")
-        emit(Event(kind, stage.name, min(1.0, line.get("step", 0) / total), 1.0, line))
+    for kind, event in zip(kinds, events, strict=True):
+        emit(Event(kind, stage.name, min(1.0, event.get("step", 0) / total), 1.0, event))
     emit(Event("end", stage.name, 1.0, 1.0, {"reused": False} | result["scores"]))
 
 

@@ -2,15 +2,15 @@
 
 Source: Amos et al. (2024), Figure 5 and appendix D.
 
-Protocol: the runs of Table 8 with 0 and 40 % of the budget in pretraining: from scratch, in pretraining and
-in finetuning, training loss against the step, and the accuracy of labels and of denoising against the epoch,
-on what is trained on and on validation data.
+Protocol: from Table 8, the runs with 0 and 40 % of the budget in pretraining. Training loss against the step,
+and accuracy (of labels or of denoising) against the epoch on training and validation data, for scratch,
+pretraining and finetuning.
 
 Expected: pretraining flattens early; finetuning falls faster than training from scratch.
 
-What differs: the paper draws accuracy on training data alone; ours is of the batches as they are trained on,
-dropout included, averaged over a hundredth of the stage. At the small scale networks are causal and
-pretrained causally.
+What differs: the paper shows no validation accuracy. Our training accuracy is that of the batches as they are
+trained on, dropout included, averaged over a hundredth of the stage. At the small scale networks are causal
+and pretrained causally.
 """
 
 from ..config import spec

@@ -4,9 +4,10 @@ Source: Amos et al. (2024), Table 2 and Figure 1; MEGA and SPADE are quoted ther
 
 Protocol: rotary Transformer, S4, MEGA and SPADE with equal width, depth and budget; from scratch with the
 budget of finetuning, from scratch with the compute of pretraining and finetuning together, and
-self-pretrained with the masked objective. PathX-256 is S4's alone.
+self-pretrained with the masked objective. On PathX-256 only S4 is trained.
 
-Expected: 8 to 15 points for the Transformer, about one for S4; for MEGA and SPADE nobody has said.
+Expected: over scratch, SPT gains 8 to 15 points with the Transformer and about one with S4; for MEGA and
+SPADE no gain is published.
 
 What differs: the paper's Transformer and S4 differ in size, and its MEGA, SPADE and S4 numbers from scratch
 come from other pipelines. Pythia takes part at the paper's scale (extra hf): with random weights in all arms,
@@ -48,6 +49,7 @@ PYTHIA = TableRow(
     objective="causal",
     change=lambda arms: with_model(arms, arms.scratch_model),
 )
+# Settings "pythia" start finetuning from the weights of the Pile, and scratch from random ones.
 PRETRAINED = TableRow("Pythia, weights of the Pile", Pythia(), "pythia", objective="causal")
 
 

@@ -8,7 +8,7 @@ started. Embedding, norms and head are always trained.
 Expected: frozen attention costs little on most tasks.
 
 What differs: whether norms were trained there is not said; they are here. At the small scale scratch has the
-compute of pretraining and finetuning together, so that nobody is stopped early.
+compute of pretraining and finetuning together, so that no arm is stopped early.
 """
 
 from dataclasses import replace

@@ -11,7 +11,7 @@ _stop: ContextVar[Callable[[], bool]] = ContextVar("stop", default=lambda: False
 
 
 class TimeIsUp(Exception):
-    """The limit of ``until`` has passed, or it was asked to stop."""
+    """The time of ``until`` has passed, or its ``stop`` asked to end."""
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def until(end: float, stop: Callable[[], bool] | None = None) -> Iterator[None]:
     """Limit the work in the block to a time of ``time.monotonic``, or to an earlier limit around it.
 
     Args:
-        stop: whether to stop before; None: as around the block.
+        stop: whether to stop before, in place of that around the block; None: that one.
     """
     tokens = _end.set(min(end, _end.get())), _stop.set(stop or _stop.get())
     try:
@@ -38,7 +38,7 @@ def check_time() -> None:
     """Check the limit.
 
     Raises:
-        TimeIsUp: if it has passed.
+        TimeIsUp: if it has passed, or a stop was asked for.
     """
     if seconds_left() < 0:
         raise TimeIsUp

@@ -1,4 +1,4 @@
-"""Is one paper related to the other: pairs of ACL Anthology texts, Long Range Arena's Retrieval.
+"""Is one paper related to the other (does one cite the other): Long Range Arena's Retrieval.
 
 The two texts of a pair are its two views, read character by character. A text that occurs in many pairs is
 stored once.
@@ -82,7 +82,7 @@ class Retrieval(Prepared):
 
 
 def make_synthetic_lines(split: Split) -> list[bytes]:
-    """Return a few dozen synthetic lines in the format of the release: papers of one topic are related."""
+    """Return 120 synthetic lines of train, else 40, in the format of the release: one topic is related."""
     random = np.random.RandomState(SPLITS.index(split))
     lines = []
     for i in range({"train": 120}.get(split, 40)):

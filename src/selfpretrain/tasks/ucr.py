@@ -40,12 +40,13 @@ WHEELS = tuple(
 """Wheels with 93 sets, A to P, as the archive has them; of J. Abdullayev, Université de Haute-Alsace."""
 with Path(__file__).with_name("_ucr.tsv").open(encoding="utf-8") as _file:
     SETS = {row["set"]: row for row in csv.DictReader(_file, delimiter="\t")}
-"""The sets that the wheels have: family (by name), series in train and test, length, classes."""
+"""The sets in the wheels: family (sets that share recordings, by their name), series in train and test,
+length, classes."""
 
 
 @spec
 class Ucr(Prepared):
-    """Which class does a time series belong to? One set of the archive, a single channel."""
+    """Which class does a time series belong to? One set of the archive."""
 
     card = Card(
         source="Dau et al. (2019), The UCR Time Series Archive, IEEE/CAA Journal of Automatica Sinica 6(6), "
@@ -98,7 +99,7 @@ class Ucr(Prepared):
         if self.missing == "mask":
             flat = np.concatenate([flat, known[inside].astype(np.float32)[:, None]], axis=1)
         names, labels = np.unique(rows[:, 0], return_inverse=True)
-        given = np.repeat([0, 2], [len(train), len(test)])
+        given = np.repeat([0, 2], [len(train), len(test)])  # numbers of the splits train and test
         split, _ = assign_splits(labels, None, given, fingerprints(flat, lengths)[0], self.split_seed)
         classes = Classes(tuple(f"{name:g}" for name in names))
         check_splits(split, labels, classes.names)
@@ -107,14 +108,15 @@ class Ucr(Prepared):
         signal = moments.fit_values(moments.in_blocks(flat, []), lengths, split == 0)
         return SequenceSpec(signal, int(lengths.max()), classes)
 
-    def _read(self) -> tuple[Float64[np.ndarray, "n T"], Float64[np.ndarray, "m U"]]:
+    def _read(self) -> tuple[Float64[np.ndarray, "n columns"], Float64[np.ndarray, "m columns_of_test"]]:
         """Return the rows of train and test: the class, then the series, padded with NaN."""
         place = require_files(self, *self.places)
         files = _files_in(place)
-        found = [name.removesuffix("_TRAIN.tsv") for name in files if name.endswith("_TRAIN.tsv")]
-        if self.set not in found:
+        parts = [f"{self.set}_{part}.tsv" for part in ("TRAIN", "TEST")]
+        if not files.keys() >= set(parts):
+            found = [name.removesuffix("_TRAIN.tsv") for name in files if name.endswith("_TRAIN.tsv")]
             raise DataError(f"{place} has no set called {self.set!r}{nearest(self.set, found)}")
-        train, test = (_read_rows(*files[f"{self.set}_{part}.tsv"]) for part in ("TRAIN", "TEST"))
+        train, test = (_read_rows(*files[part]) for part in parts)
         return train, test
 
 
@@ -125,7 +127,8 @@ def _files_in(place: Path) -> dict[str, tuple[Path, str]]:
     """
     wheels = sorted(place.glob("*.whl"))
     if place.is_dir() and not wheels:
-        return {file.name: (file, "") for file in place.glob("*/*.tsv")}
+        deepest_first = sorted(place.rglob("*.tsv"), key=lambda file: -len(file.parts))
+        return {file.name: (file, "") for file in deepest_first}
     found: dict[str, tuple[Path, str]] = {}
     for archive in wheels or [place]:
         with readable(str(archive)), zipfile.ZipFile(archive) as opened:
@@ -134,8 +137,8 @@ def _files_in(place: Path) -> dict[str, tuple[Path, str]]:
     return found
 
 
-def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n T"]:
-    """Return a table of numbers: the class, then the series."""
+def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n columns"]:
+    """Return a table of numbers: the class, then the positions of the series."""
     explain = " cannot be read: {}; unpack the whole archive again, with its password".format
     path = zipfile.Path(file, member) if member else file
     with readable(str(path), explain):
@@ -146,8 +149,8 @@ def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n T"]:
 
 
 def _joined(
-    train: Float64[np.ndarray, "n T"], test: Float64[np.ndarray, "m U"]
-) -> Float64[np.ndarray, "k V"]:
+    train: Float64[np.ndarray, "n columns"], test: Float64[np.ndarray, "m columns_of_test"]
+) -> Float64[np.ndarray, "examples most_columns"]:
     """Return the rows of both, the shorter ones padded with NaN."""
     width = max(train.shape[1], test.shape[1])
     pads = [((0, 0), (0, width - part.shape[1])) for part in (train, test)]
@@ -155,7 +158,7 @@ def _joined(
     return np.concatenate([np.pad(part, pad, constant_values=np.nan) for part, pad in both])
 
 
-def _make_series() -> tuple[Float64[np.ndarray, "n T"], Float64[np.ndarray, "m T"]]:
+def _make_series() -> tuple[Float64[np.ndarray, "n columns"], Float64[np.ndarray, "m columns"]]:
     """Return noisy waves of two frequencies, of 40 to 48 positions: 40 for training, 20 for testing."""
     random = np.random.RandomState(0)
     rows = np.full((60, 49), np.nan)

@@ -1,7 +1,7 @@
 """Cost of a stage: parameters, FLOPs per training step, and from them the number of steps of a budget.
 
-A multiply-add counts as two FLOPs, causal attention is not halved, softmax, norms and AdamW are left out, the
-matrix products of Muon are not, and an FFT of N complex points counts 5 N log2 N (half for real ones).
+A multiply-add counts as two FLOPs, causal attention is not halved, and an FFT of N complex points counts
+5 N log2 N (half for real ones). Softmax, norms and AdamW are left out; the matrix products of Muon count.
 Gradients count for all weights, unless the head alone is trained. Torch's own counter misses attention on
 CPUs, LSTMs and FFTs, and counts the gradient of a depthwise kernel as that of a full one, hence the formulas
 in ``flops``.
@@ -41,7 +41,7 @@ TOLERANCE = 0.005
 """Relative tolerance of the linear interpolation of FLOPs between two lengths."""
 MIN_DEPTH = 2
 MAX_DEPTH = 7
-"""Range of bisections of the lengths: FLOPs of unequal batches are counted at 5 to 129 lengths."""
+"""Range of bisections of the lengths: FLOPs of unequal batches are counted at 9 to 129 lengths, or at all."""
 SAMPLED = 16
 """Number of batches that are drawn at a time to estimate the mean number of predicted positions."""
 ROUNDS = 500
@@ -51,11 +51,11 @@ ERROR = 0.003
 MANY_BATCHES = 100
 """Number of batches per epoch from which one epoch stands for all."""
 BATCHES = 4000
-"""Number of batches that stand for all where an epoch has fewer."""
+"""Number of batches that stand for all where an epoch has fewer than ``MANY_BATCHES``."""
 SHIPPED_COUNTS = Path(__file__).with_name("shipped_counts.tsv")
 """FLOPs per step of stages of results that ship, see ``_of_shipped_results``."""
 BACKWARD = 2.0
-"""Times that a backward pass takes, in forward passes."""
+"""Duration of a backward pass, in forward passes."""
 ENOUGH = 1.0
 """Seconds of passes after which no further one is measured."""
 
@@ -66,8 +66,8 @@ class Cost:
 
     steps: int | None  # None: the budget is in seconds
     flops_per_step: float
-    per_epoch: int
-    padding: float
+    per_epoch: int  # steps
+    padding: float  # share of positions
     parameters: int
 
     @property
@@ -168,9 +168,10 @@ def plan(recipe: Recipe) -> Cost:
 def _of_shipped_results() -> dict[str, float]:
     """Return the FLOPs per step with which results that ship were measured, by the key of the step.
 
-    Masks of one and of two rows stood for the mean then. A step of these is up to 2.2 % off, an arm less than
-    1 % (tests/studies/test_golden.py), and all other recipes are counted by the mean. How little exact counts
-    change is in docs/log.md (26 November 2026). Lines go when results are measured again; none is added.
+    At that time masks of one and of two rows were counted in place of the mean mask. These counts are kept,
+    so that recipes stay the same: steps are up to 2.2 % off, arms less than 1 %
+    (tests/studies/test_golden.py). How little exact counts change is in docs/log.md (26 November 2026). Lines
+    go when results are measured again; none is added.
     """
     _, *lines = SHIPPED_COUNTS.read_text(encoding="utf-8").splitlines()
     return {key: float(flops) for key, flops, *_ in map(str.split, lines)}

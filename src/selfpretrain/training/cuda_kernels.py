@@ -1,6 +1,7 @@
-"""What CUDA would run instead, for a network on the device ``meta``: bf16 autocast, attention kernels, cuDNN.
+"""Make a step on ``meta`` run the operations that CUDA would run, so that ``trace`` can count them.
 
-``torch.autocast`` knows no device without numbers, and PyTorch chooses attention kernels by the device.
+``torch.autocast`` does not work on ``meta``, and PyTorch chooses kernels of attention and recurrent layers by
+the device.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
 
 from ..mixers.base import LayerContext, Mixer
-from ..mixers.common.pairs import BlockNeighbours, Pairs
+from ..mixers.common.pairs import MIN_FLEX_LENGTH, MIN_FLEX_WIDTH, BlockNeighbours, Pairs
 
 aten = torch.ops.aten
 HALF = {
@@ -25,24 +26,11 @@ HALF = {
 }
 """Functions that autocast on CUDA runs in half precision."""
 SINGLE = {
-    *(
-        "softmax",
-        "log_softmax",
-        "layer_norm",
-        "group_norm",
-        "norm",
-        "cumsum",
-        "cumprod",
-        "prod",
-        "sum",
-        "exp",
-    ),
-    *("expm1", "log", "log1p", "log2", "pow", "__pow__", "__rpow__", "rsqrt", "reciprocal", "softplus"),
+    *("softmax", "log_softmax", "softplus", "layer_norm", "group_norm", "norm", "cumsum", "cumprod", "prod"),
+    *("sum", "exp", "expm1", "log", "log1p", "log2", "pow", "__pow__", "__rpow__", "rsqrt", "reciprocal"),
     *("cross_entropy", "nll_loss", "l1_loss", "mse_loss", "logsumexp", "cosh", "sinh", "tan", "acos", "asin"),
 }
-"""Functions that autocast on CUDA runs in single precision."""
-FLEX = 2048
-"""Positions from which sparse attention is one kernel (FlexAttention), see ``supports_flex``."""
+"""Functions that autocast on CUDA runs in single precision: those of PyTorch's list that mixers use."""
 
 
 class CudaKernels(TorchFunctionMode):
@@ -86,7 +74,9 @@ class CudaKernels(TorchFunctionMode):
             return x
         if not (x.is_leaf and x.requires_grad):
             return x.to(torch.bfloat16)
-        return self._casts.setdefault(id(x), x.to(torch.bfloat16))
+        if id(x) not in self._casts:
+            self._casts[id(x)] = x.to(torch.bfloat16)
+        return self._casts[id(x)]
 
     def _recur(self, kind: str, x: Tensor, state: Any, weights: list[Tensor], *rest: Any) -> Any:
         """Return outputs and states of one layer as cuDNN has them: a product and a kernel per position."""
@@ -106,10 +96,10 @@ def as_on_cuda() -> Iterator[CudaKernels]:
     usual, usual_checkpoint = torch.autocast, checkpoint._checkpoint_without_reentrant_generator
 
     def autocast(
-        device: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> Any:
-        if device != "meta":
-            return usual(device, dtype, enabled, cache_enabled)
+        if device_type != "meta":
+            return usual(device_type, dtype, enabled, cache_enabled)
         return kernels.autocast(enabled)
 
     def recomputed(function: Callable[..., Any], *args: Any) -> Any:
@@ -152,12 +142,12 @@ def _pattern(mixer: Mixer, context: LayerContext) -> tuple[list[BlockNeighbours]
     with cpu, torch.random.fork_rng(devices=[]):
         layer = next(module for module in mixer.build(context).modules() if isinstance(module, Pairs))
         count = -(-context.length // layer.block)
-        first = min(count, FLEX // layer.block)
+        first = min(count, MIN_FLEX_LENGTH // layer.block)
         plan = [layer._find_neighbours(i, first, cpu) for i in range(first)]
-        if context.length < FLEX:
+        if context.length < MIN_FLEX_LENGTH:
             return plan, layer.block * sum(len(near.blocks) for near in plan) // count
         step = layer.block if layer.blockwise else 1
-        some = range(count // 16, count, max(1, count // 8))
+        some = range(count // 16, count, max(1, count // 8))  # about eight, each in the middle of an eighth
         every = [layer._pairs(i, torch.arange(count), cpu, step).unflatten(-1, (count, -1)) for i in some]
         seen = sum(int(each.any(-1).flatten(0, 2).any(0).sum()) for each in every)
     return plan + plan[-1:] * (count - first), layer.block * seen // len(some)
@@ -167,7 +157,7 @@ def _attend_pairs(
     keys: int, mix: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor | None
 ) -> Tensor:
     """Return sparse attention; one kernel costs as attention to as many keys as are seen on average."""
-    if q.shape[2] < FLEX or q.shape[3] < 16:
+    if q.shape[2] < MIN_FLEX_LENGTH or q.shape[3] < MIN_FLEX_WIDTH:
         return mix(q, k, v, padding_mask)
     return F.scaled_dot_product_attention(q, *(_FirstKeys.apply(x, keys) for x in (k, v)))
 

@@ -1,4 +1,7 @@
-"""Evaluation: metrics of a network on a split. Only this reads the test split, once, after the last stage."""
+"""Evaluation: metrics of a network on a split.
+
+Networks see the test split through this alone: once after the last stage, or as new data of a finished model.
+"""
 
 from dataclasses import dataclass
 
@@ -34,15 +37,13 @@ class Evaluation:
 
     scores: dict[str, float]
     predictions: Tensor | None  # (n,) class or value, in the order of the split; None unless one per example
-    targets: Tensor
-    shares: Tensor | None = (
-        None  # (n, 3) contribution of each example to the score, if it has several answers
-    )
+    targets: Tensor  # (n,) classes or values
+    shares: Tensor | None = None  # (n, 3) see ``Objective.shares``; None: at most one answer per example
     clusters: Tensor | None = None  # (n,) examples with the same number are not independent
     confidence: Tensor | None = None  # (n,) predicted probability of each prediction, if the head gives one
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return predictions and targets as they are kept; empty if nothing is predicted."""
+        """Return the arrays to save beside the result; empty if nothing is predicted."""
         found: dict[str, Tensor] = {}
         if self.predictions is not None:
             found = {"prediction": self.predictions.to(self.targets.dtype), "target": self.targets}

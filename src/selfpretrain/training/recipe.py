@@ -117,21 +117,21 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.stages:
             raise SpecError("a recipe has at least one stage")
+        mixer = name_of(self.model.mixer)
         for stage in self.stages:
+            kind = name_of(stage.objective)
             if isinstance(stage.objective, Denoise) and not self.model.mixer.denoises:
                 raise SpecError(
-                    f"{name_of(self.model.mixer)} answers once per sequence, not at its positions: leave out "
-                    f"the {name_of(stage.objective)} stage and train it from scratch"
+                    f"{mixer} answers once per sequence, not at its positions: leave out the {kind} stage "
+                    f"and train it from scratch"
                 )
             if stage.compile and not self.model.mixer.compiles:
-                name = name_of(self.model.mixer)
-                raise SpecError(f"{name} gets wrong gradients when it is compiled: leave out compile")
+                raise SpecError(f"{mixer} gets wrong gradients when it is compiled: leave out compile")
             if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
             if stage.grad_accumulation > 1 and stage.objective.whole_batch:
-                raise SpecError("sigreg sees the whole batch: leave out grad_accumulation")
+                raise SpecError(f"{kind} sees the whole batch: leave out grad_accumulation")
             if stage.objective.needs_causal and not self.model.causal:
-                kind = type(stage.objective).__name__
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
 
     def upto(self, i: int) -> "Recipe":
@@ -195,7 +195,7 @@ def identity(recipe: Recipe) -> dict[str, Any]:
 
 
 def foreign_modules(plain: dict[str, Any]) -> list[str]:
-    """Return the modules of code from outside this package, with those of ``code_hash.own_modules``.
+    """Return the modules outside this package that a recipe names, and those that they import.
 
     Args:
         plain: a recipe as plain values, see ``to_dict``.
@@ -223,7 +223,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
 
 
 def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
-    """Return the recipe whose last objective knows what it counts in the training data."""
+    """Return the recipe whose last objective holds its statistics of the training data, if it has any."""
     return recipe.with_last(replace(recipe.last, objective=recipe.last.objective.measured(train)))
 
 
@@ -250,9 +250,9 @@ def build_network(recipe: Recipe) -> Network:
 
 
 def build_on_meta(recipe: Recipe) -> Network:
-    """Return the network of the last stage without memory for its weights, which are not drawn either.
+    """Return the network of the last stage on ``meta``: no memory, no random draws.
 
-    One whose initialisation needs numbers, and raises whatever error on ``meta``, is in main memory.
+    If that fails, since some initialisations compute with their weights, it is in main memory.
     """
     try:
         with torch.device("meta"), _Undrawn():
@@ -262,7 +262,7 @@ def build_on_meta(recipe: Recipe) -> Network:
 
 
 class _Undrawn(TorchFunctionMode):
-    """Leaves tensors without memory as they are made: to draw nothing takes longer than all else."""
+    """Skips initialisation on ``meta``, which fills nothing but takes most of the time."""
 
     DRAWS = frozenset(
         getattr(place, name)

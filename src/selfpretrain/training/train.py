@@ -225,7 +225,8 @@ class _Run:
         # Since the last line of the log: sum of losses and number of steps; metric sums.
         self.running = torch.zeros(2, device=self.device)
         self.sums = dict[str, Tensor]()
-        # Only dropout uses torch's global random state; resuming replaces it by that of the checkpoint.
+        # Dropout and the directions of SIGReg use torch's global random state, equal in all processes.
+        # Resuming replaces it by that of the checkpoint.
         torch.manual_seed(generator(seed, "dropout", f"{number}").initial_seed())
         if saved := checkpoint.load():
             with checkpoint.explain_damage():

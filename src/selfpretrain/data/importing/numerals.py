@@ -23,8 +23,8 @@ Sign = Literal[".", ",", "?"]
 def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
     """Return the decimal sign of a table, from some rows of its columns.
 
-    "0,5" may also be a list of two numbers: that is not clear if several columns hold such cells in a table
-    whose columns are separated by commas, or by nothing. "1,234" may be 1234.
+    "0,5" may also be a list of two numbers. In a table whose columns are separated by commas, or by nothing,
+    one column of such cells is taken for lists, and of several it is not clear. "1,234" may be 1234.
     """
     columns = [column for column in table if has_commas(column)]
     if not columns or (separator not in NO_COMMAS and len(columns) < 2):

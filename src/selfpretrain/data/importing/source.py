@@ -17,10 +17,10 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # text that mean
 MAX_LINE = 1 << 26  # maximum length of a line in characters; a longer one is an error
 MAX_BYTES = 16 << 30
 """Maximum size in memory of the sequences of an import, as they are read; more is an error."""
-# Maximum unpacked size in bytes, and per packed byte beyond that; more is an attack, or data all equal.
+# Unpacked, a file may take 256 MB, or 200 times its packed size if that is more; beyond, it is an attack.
 MAX_UNPACKED = 1 << 28
 MAX_RATIO = 200
-MAX_CHANGES = 1000  # maximum number of changed labels or names that are recorded
+MAX_CHANGES = 1000  # number of changed labels or names after which no further batch is recorded
 
 
 def check_memory(size: int, name: str) -> None:
@@ -70,12 +70,13 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
         if other.shape[1:] != first.shape[1:]:
             channels = f"it has {other.shape[-1]} channels, those before {first.shape[-1]}"
             raise DataError(f"{name(int(part.rows[0]))}: {channels}; leave it out")
+        # What 8 or 16 bits stand for is said by their type; wider numbers are what they are.
         if other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4:
             kinds = f"values are {other.dtype}, those before {first.dtype}"
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
     columns = {role: pa.concat_arrays([part.columns[role] for part in parts]) for role in parts[0].columns}
     flat, lengths, rows = (
-        np.concatenate([vars(part)[k] for part in parts]) for k in ("flat", "lengths", "rows")
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("flat", "lengths", "rows")
     )
     return Sequences(kind, flat, lengths, rows, columns=columns)
 
@@ -117,9 +118,9 @@ def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
     Raises:
         DataError: if a line is longer than ``MAX_LINE``.
     """
-    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), 1):
-        if len(line) == MAX_LINE:
-            raise DataError(f"{name}, line {number}: it is longer than {MAX_LINE >> 20} MB")
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), ""), 1):
+        if len(line) > MAX_LINE:
+            raise DataError(f"{name}, line {number}: it has more than {MAX_LINE:,} characters")
         yield number, line
 
 
@@ -157,7 +158,8 @@ def notes_on(changed: dict[str, str]) -> list[str]:
         before, after = trimmed[0]
         notes.append(f"spaces around {len(trimmed):,} labels or names are dropped: {before!r} is {after!r}")
     if missing:
-        notes.append(f"{', '.join(map(repr, sorted(missing)))} counts as a missing label or name")
+        verb = "counts" if len(missing) == 1 else "count"
+        notes.append(f"{', '.join(map(repr, sorted(missing)))} {verb} as a missing label or name")
     return notes
 
 

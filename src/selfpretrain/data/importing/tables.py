@@ -27,8 +27,9 @@ from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20  # bytes or letters read at a time
 ROWS = 1024  # rows read at a time if their size is unknown
+MAX_ROWS = 1 << 16  # most rows of a batch
 WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes of a value in Parquet
-UNCOMPRESSED = "pandas or pyarrow and compression=None, and Parquet also with use_dictionary=False"
+UNCOMPRESSED = "pandas or pyarrow with compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
 EXPLAIN = ": it cannot be read ({})".format
@@ -216,7 +217,7 @@ def _parquet(path: Path) -> Table:
         max(chunk.total_uncompressed_size, chunk.num_values * WIDTHS.get(chunk.physical_type, 0))
         for chunk in chunks
     )
-    at_once = max(min(BATCH * n_rows // max(size, 1), 1 << 16), 1)
+    at_once = max(min(BATCH * n_rows // max(size, 1), MAX_ROWS), 1)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         batches = file.iter_batches(at_once, columns=columns)
@@ -268,7 +269,7 @@ def _arrow(path: Path) -> Table:
             batches = opened if streamed else map(opened.get_batch, range(opened.num_record_batches))
             for batch in _bounded(path, iter(batches)):
                 batch.validate(full=True)  # Arrow does not check by itself that offsets are within the file
-                step = max(min(BATCH * len(batch) // max(batch.nbytes, 1), 1 << 16), 1)
+                step = max(min(BATCH * len(batch) // max(batch.nbytes, 1), MAX_ROWS), 1)
                 for at in range(0, len(batch), step):
                     yield batch.select(columns).slice(at, step)
 
@@ -303,17 +304,28 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
             lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
             for name in own:
                 check_column(name, [*table.columns, *lacking])
-            for batch in table.batches([name for name in own if name not in lacking]):
+            known = [name for name in own if name not in lacking]
+            for batch in table.batches(known or table.columns[:1]):  # one at least, which counts the rows
                 rows = batch
                 for name in lacking:
                     rows = with_column(rows, name, None)
-                yield with_column(rows, "split", split) if has_split and "split" in columns else rows
+                rows = with_column(rows, "split", split) if has_split and "split" in columns else rows
+                yield rows.select(list(columns))
 
     columns = [*first.columns, "split"] if has_split else first.columns
     how = f"{len(tables)} files, {first.how}" + (f"; not read: {join_names(unread, 3)}" if unread else "")
     number = sum(counts) if all(counts) else 0
-    facts = (number, first.metadata, has_split, undecided, first.separator)
-    return Table(path, columns, read, how, *facts)
+    return Table(
+        path,
+        columns,
+        read,
+        how,
+        number,
+        first.metadata,
+        has_split=has_split,
+        undecided=undecided,
+        separator=first.separator,
+    )
 
 
 def with_column(batch: pa.RecordBatch, name: str, value: str | None) -> pa.RecordBatch:
@@ -353,8 +365,9 @@ def hub_table(name: str) -> Table:
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for split, part in splits.items():
             for rows in part.with_format("arrow").iter(ROWS):
-                batch = rows.select([column for column in columns if column != "split"]).combine_chunks()
-                yield with_column(batch.to_batches()[0], "split", split)
+                known = [column for column in columns if column != "split"] or part.column_names[:1]
+                batch = rows.select(known).combine_chunks().to_batches()[0]
+                yield with_column(batch, "split", split).select(list(columns))
 
     first = next(iter(splits.values()))
     columns = [*first.column_names, "split"]

@@ -73,7 +73,7 @@ class Directions(nn.Module):
 def _run_cell(cell: RecurrentCell, x: Vectors, padding_mask: PaddingMask, *, reverse: bool) -> Vectors:
     """Run a cell forward or backward, with real positions sorted before padding."""
     if padding_mask is None:
-        # A view, so that gradients add up in the same order with and without padding.
+        # view_as is a node of the graph, as gather is below: gradients add up in one order, padding or not.
         y, _ = cell(x.flip(1) if reverse else x.view_as(x), cell.initial_state(len(x)))
         return y.flip(1) if reverse else y
     position = torch.arange(x.shape[1], device=x.device)
@@ -86,9 +86,9 @@ def _run_cell(cell: RecurrentCell, x: Vectors, padding_mask: PaddingMask, *, rev
 def gated_scan(a: Steps, b: Steps) -> Steps:
     """Return h[t] = a[t] h[t-1] + b[t] with h[-1] = 0, for factors of at most one, real or complex.
 
-    The square root of L positions make a chunk: all chunks are computed together, position by position, and
-    then what one chunk hands on to the next. The gradient is the same recurrence from the end; autograd of
-    the plain loop would keep a tensor per position.
+    Positions are cut into chunks of about sqrt(L). All chunks are scanned from zero together, then the last
+    state of each is carried into the next. The gradient is the same recurrence from the end; autograd of the
+    plain loop would keep a tensor per position.
     """
     return _GatedScan.apply(a, b)
 

@@ -3,8 +3,9 @@
 y = W_2 model(W_1 x);  W_1 and W_2 only where the network is not as wide as the model
 
 ``HfModel`` is any ``AutoModel`` that accepts input embeddings, and runs as the library runs it: a decoder
-stays causal in a bidirectional network, an encoder becomes a decoder in a causal one. Its config is part of
-the mixer, so that recipes do not depend on the file. Nothing is downloaded.
+stays causal in a bidirectional network, an encoder becomes a decoder in a causal one if the library can make
+it one (BERT, RoBERTa, ELECTRA; of others ``check`` says that they see the future). Its config is part of the
+mixer, so that recipes do not depend on the file. Nothing is downloaded.
 """
 
 import contextlib
@@ -67,8 +68,8 @@ class HfModule(ForeignModule):
     """
 
     def __init__(self, context: LayerContext, settings: HfModel) -> None:
+        library = import_extra(LIBRARY, PREFIX, "hf")
         with translate_errors(settings.name), offline():
-            library = import_extra(LIBRARY, PREFIX, "hf")
             plain = json.loads(settings.config)
             config = library.AutoConfig.for_model(plain.pop("model_type"), **plain)
             if context.causal:
@@ -86,7 +87,7 @@ class HfModule(ForeignModule):
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Apply all layers of the model."""
         check_length(x.shape[1], self.longest or x.shape[1])
-        u = x if padding_mask is None else x * padding_mask[..., None]
+        u = x if padding_mask is None else x * padding_mask[..., None]  # for models without attention masks
         arguments: dict[str, Any] = {"inputs_embeds": self.enter(u)}
         if self.masked and padding_mask is not None:
             arguments["attention_mask"] = padding_mask.long()
@@ -99,7 +100,7 @@ def read_model(source: str) -> HfModel:
     with translate_errors(source), offline():
         config = library.AutoConfig.from_pretrained(source, local_files_only=True)
     path = Path(source)
-    name = path.parent.name if path.name == "config.json" else path.stem
+    name = path.parent.name if path.name == "config.json" else path.name.removesuffix(".json")
     settings = {key: value for key, value in config.to_diff_dict().items() if key not in NOT_ARCHITECTURE}
     return HfModel(name or config.model_type, json.dumps(settings, sort_keys=True))
 
@@ -107,7 +108,7 @@ def read_model(source: str) -> HfModel:
 def gpt_neox(width: int, layers: int, heads: int) -> Any:
     """Return a randomly initialised GPT-NeoX like Pythia: rotary positions on a quarter of each head."""
     size = width // heads
-    rotary_share = max(2, size // 8 * 2) / size
+    rotary_share = max(2, size // 8 * 2) / size  # an even number of dimensions
     config = _import_transformers().GPTNeoXConfig(
         vocab_size=1,  # the embedding is outside this network
         bos_token_id=None,

@@ -23,6 +23,8 @@ from ..base import LayerContext
 from .attention_heads import Heads, PerHead
 
 BLOCK = 128  # block size for patterns that are not made of blocks themselves
+MIN_FLEX_LENGTH = 2048  # positions from which FlexAttention is faster
+MIN_FLEX_WIDTH = 16  # least width of a head that FlexAttention supports
 MAX_CACHED = 1 << 24
 """Maximum mask entries to cache: all pairs of 4096 positions. Further masks are computed at each use."""
 # FlexAttention is imported where it is used, as it imports sympy from PyTorch 2.14 on.
@@ -153,7 +155,7 @@ class _BlockedTensor:
 
 def supports_flex(q: Tensor) -> bool:
     """Return whether FlexAttention supports these queries, and there are enough of them to be faster."""
-    suits = q.dtype != torch.float64 and q.shape[-1] >= 16 and q.shape[-2] >= 2048
+    suits = q.dtype != torch.float64 and q.shape[-1] >= MIN_FLEX_WIDTH and q.shape[-2] >= MIN_FLEX_LENGTH
     return suits and q.device.type == "cuda" and _triton_compiles()
 
 

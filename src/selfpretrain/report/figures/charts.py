@@ -1,7 +1,8 @@
 """Figures of a report: scores, paired gains, measured curves, average ranks, learning curves.
 
-Filled markers are our means, with 95 % t-intervals over seeds, clipped to the range of the metric, and a dot
-per seed. Hollow circles are the paper's numbers, drawn only if the task is the paper's.
+Filled markers are our means, with t-intervals over seeds (95 %, or those of the interim analyses), clipped to
+the range of the metric, and a dot per seed. Hollow circles are the paper's numbers, drawn only if the task is
+the paper's.
 Learning curves are pretraining losses and validation scores against the compute spent.
 """
 
@@ -45,7 +46,7 @@ BASELINE: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (2,
 MAX_CONTRASTS = 8
 """Contrasts of a picture of gains above which only those with the control of the first are drawn."""
 MAX_LETTERS = 45  # number of letters that fit below an axis in one line
-MAX_POINTS = 100  # largest number of points of one curve: more cannot be seen at its width
+MAX_POINTS = 100  # largest number of points of one learning curve: more cannot be seen at its width
 MAX_POINTS_OF_SEEDS = 4000
 """Largest number of points of all single-seed curves of a task: limits the size of a page."""
 Curve = dict[int, Point]
@@ -132,7 +133,7 @@ def _line(analysis: TaskAnalysis, rows: Sequence[str], column: str, paper: bool)
         f"{column} (no finite score)" if lost else column,
         task.columns.index(column),
         tuple(tuple(score_of(c) * metric.factor for c in task.at(row, column).values()) for row in rows),
-        tuple(None if number is None else number.within(metric.unit) for number in printed),
+        tuple(None if number is None else number.in_unit(metric.unit) for number in printed),
         lost,
         task.confidence,
         possible(metric),
@@ -182,7 +183,7 @@ def lines(panel: Panel) -> str:
 
 
 def points(panel: Panel) -> str:
-    """Draw mean, 95 % interval and a dot per seed for every row and arm, and return the SVG."""
+    """Draw mean, interval and a dot per seed for every row and arm, and return the SVG."""
     with figure_settings(f"points {panel.title}"):
         arms = len(panel.lines)
         figure, axes = canvas(1.3 + 0.08 * arms + _height(panel.places, 0.22 + 0.19 * arms))
@@ -195,8 +196,8 @@ def points(panel: Panel) -> str:
             axes.plot(xs, ys, **style, markersize=5.5, label=line.label, zorder=3)
             for y, (_, _, interval) in zip(ys, line.means, strict=True):
                 axes.plot(interval or (), [y] * len(interval or ()), color=style["color"], linewidth=1.6)
-            for points, marker in _single(line, shift, 0.3 / arms):
-                axes.plot(*unzipped(points)[::-1], **marker)
+            for places, marker in _single(line, shift, 0.3 / arms):
+                axes.plot(*unzipped(places)[::-1], **marker)
         for between in range(len(panel.places) - 1):
             axes.axhline(between + 0.5, color=FAINT, linewidth=0.6)
         if panel.baseline is not None:
@@ -263,7 +264,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
         below = 0.09 if len(contrasts) == len(every) else 0.3 / len(contrasts)
         for place, (contrast, style) in enumerate(zip(contrasts, styles, strict=True)):
-            first = every.index(contrast) * len(rows)
+            first = every.index(contrast) * len(rows)  # gains are in order of contrasts, each with every row
             for row, found in enumerate(analysis.gains[first : first + len(rows)]):
                 height = row + (place - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
                 if found.estimate is not None:
@@ -283,7 +284,7 @@ def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
 
 
 def _colours(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
-    """Return a colour per contrast: that of its control, or of its treatment, if these are distinct."""
+    """Return a colour per contrast: that of its control or its treatment, if distinct; else its place."""
     for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
         if len(set(arms)) == len(arms):
             return list(map(columns.index, arms))

@@ -16,15 +16,15 @@ from ..recipes.arms import MATCHED, SPT, ArmRecipes, budget_of, with_muon
 
 USUAL = ("scratch", "matched", "spt")
 """Names of the arms that are compared unless others are chosen."""
-NO_SPT = "answers once per sequence, so that no position can be asked for; there is no SPT of it"
+NO_SPT = "answers once per sequence, not at its positions, so that there is no SPT of it"
 """Why a mixer without outputs at positions has no arm that pretrains it."""
 
 
 class Arm(abc.ABC):
     """One way of training an architecture on a task, derived from the recipes of a comparison.
 
-    Every arm trains on the same sequences and labels, and is scored on the test split once. An arm whose
-    ``compute`` is "matched" spends the FLOPs of pretraining and finetuning together.
+    Every arm trains on the same sequences and labels, and is scored on the test split once. ``compute`` says
+    which FLOPs it spends: those of finetuning, or "matched": of pretraining and finetuning together.
     """
 
     column: ClassVar[str]  # its name in tables
@@ -52,7 +52,7 @@ class MuonStages(Arm):
     after: ClassVar[bool] = True  # whether Muon finetunes
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
-        """Return the recipe of SPT with another optimizer, whose steps cost a little more."""
+        """Return SPT whose stages with Muon have fewer steps, as a step of Muon costs more."""
         stages = (arms.pretrain, arms.finetune)
         budgets = [budget_of(Recipe(task, arms.model, (stage,)), planner) for stage in stages]
         muon = [with_muon(stage, budget) for stage, budget in zip(stages, budgets, strict=True)]

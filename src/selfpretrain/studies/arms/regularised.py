@@ -14,7 +14,8 @@ from .base import Arm
 class Regularised(Arm):
     """The matched arm with heavy weight decay, dropout, and a running average of weights that is evaluated.
 
-    Why: with data fixed and compute free, these are what is left to do (Kim et al., 2025, arXiv 2509.14786).
+    Why: with data fixed and compute free, heavy weight decay helps (Kim et al., 2025, arXiv 2509.14786).
+    Dropout, the average of weights and the three values are our choice.
     """
 
     column = "scratch (matched), regularised"

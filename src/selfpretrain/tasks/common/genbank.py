@@ -33,19 +33,18 @@ class Locus:
     """A stretch of a chromosome with one gene."""
 
     name: str
-    bases: UInt8[np.ndarray, "n"]  # tokens, see ``BASES``
-    exons: Int[np.ndarray, "exons 2"]  # first base, and base after the last one, from left to right
+    bases: UInt8[np.ndarray, "L"]  # tokens, see ``BASES``
+    exons: Int[np.ndarray, "exons 2"]  # coding parts: first base, base after the last one; from left to right
     reverse: bool  # whether the gene is read from right to left, on the other strand
 
-    def labels(self, target: Target) -> Int8[np.ndarray, "n"]:
+    def labels(self, target: Target) -> Int8[np.ndarray, "L"]:
         """Return the class of every base: coding or not, or its part of the gene (see ``TARGETS``).
 
         The position in the codon is counted along the strand of the gene.
         """
-        inside = np.zeros(len(self.bases) + 1, dtype=np.int64)
-        np.add.at(inside, self.exons[:, 0], 1)
-        np.add.at(inside, self.exons[:, 1], -1)
-        coding = inside.cumsum()[:-1] > 0
+        coding = np.zeros(len(self.bases), dtype=bool)
+        for first, end in self.exons:
+            coding[first:end] = True
         if target == "coding":
             return coding.astype(np.int8)
         labels = np.zeros(len(self.bases), dtype=np.int8)
@@ -79,6 +78,8 @@ def read_genbank(text: str, place: str) -> Iterator[Locus]:
             bases = _encode(re.sub(r"[\s\d]+", "", sequence.partition("\n")[2]))
             if not origin or len(bases) != int(words[2]):
                 raise ValueError(f"{words[1]} has {len(bases):,} bases, not the {words[2]} that it says")
+            if re.search(r"/codon_start=[23]\b", head):
+                raise ValueError(f"{words[1]} begins inside of a codon, which is not supported")
             locations = _coding_locations(head)
             if len(locations) != 1:
                 raise ValueError(f"{words[1]} has {len(locations)} coding sequences (CDS), not one")
@@ -96,7 +97,8 @@ def _coding_locations(head: str) -> list[str]:
         value = line[INDENT:].strip()
         if key:
             inside = key == "CDS"
-            locations += [value] * inside
+            if inside:
+                locations.append(value)
         elif inside and not value.startswith("/"):
             locations[-1] += value
         else:
@@ -105,7 +107,7 @@ def _coding_locations(head: str) -> list[str]:
 
 
 def read_location(location: str, length: int) -> tuple[Int[np.ndarray, "exons 2"], bool]:
-    """Return exons, counted from 0 and without their last base, and whether they are on the other strand.
+    """Return exons as half-open ranges of bases from 0 on, and whether they are on the other strand.
 
     Locations are spans such as ``12..78``, ``join(12..78,90..200)`` or ``complement(...)`` of either.
 
@@ -144,7 +146,7 @@ def read_fasta(text: str, place: str) -> UInt8[np.ndarray, "T"]:
         raise DataError(f"{place}: {error}; get it again") from error
 
 
-def _encode(letters: str) -> UInt8[np.ndarray, "n"]:
+def _encode(letters: str) -> UInt8[np.ndarray, "L"]:
     """Return tokens of letters in either case."""
     unknown = 255
     table = np.full(256, unknown, dtype=np.uint8)

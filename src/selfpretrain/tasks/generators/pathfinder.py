@@ -34,11 +34,11 @@ BRIGHT = 200  # minimum brightness of a marker everywhere except at its edge
 class Settings:
     """Resolution, contour length and quirks of the images.
 
-    With quirks "none", first dashes take all angles and need exactly the pixels that they fill, distractors
-    are as bright as contours, and contours end more than a pixel apart. With "lra", images are as in the
-    published generator, see ``_tables``: at 32 pixels, contour 1 and distractors start towards the upper left
-    only, distractors are brighter, and both contours end on the same pixel in 0.4 % of the images, or within
-    one pixel in 2 %, so that the contour of a marker is ambiguous.
+    With quirks "none", first dashes take all angles, and start where the pixels that they fill are free;
+    distractors are as bright as contours, and contours end more than a pixel apart. With "lra", images are as
+    in the published generator, see ``_tables``: at 32 pixels, contour 1 and distractors start towards the
+    upper left only, distractors are brighter, and both contours end on the same pixel in 0.4 % of the images,
+    or within one pixel in 2 %, so that the contour of a marker is ambiguous.
 
     Raises:
         SpecError: if there is no such resolution, length or choice of quirks.
@@ -104,7 +104,7 @@ def _tables(settings: Settings) -> tuple[Tables, ...]:
 
 @jit
 def paint(tables: Tables, facts: Facts, images: np.ndarray) -> None:
-    """Draw into the black images with the margin of ``tables``; the brightest pixel becomes 255.
+    """Draw into the black images whose margin is that of ``tables``; the brightest pixel becomes 255.
 
     The published generator stores dashes as float32, which decides how halves are rounded.
     """
@@ -174,7 +174,7 @@ def find_markers(images: np.ndarray, half: int, out: np.ndarray) -> None:
     for i in range(len(images)):
         for marker in range(2):
             brightest = -1
-            out[i, marker] = -9
+            out[i, marker] = -9  # far from every pixel
             for y in range(half, side - half):
                 for x in range(half, side - half):
                     overlaps = max(abs(y - out[i, 0, 0]), abs(x - out[i, 0, 1])) <= 2 * half

@@ -63,7 +63,7 @@ LOGISTIC_NGRAMS = (1.0, 10.0, 100.0)  # the same on n-grams, whose TF-IDF weight
 LOGISTIC_POSITIONS = (0.01, 1.0, 100.0)  # the same on positions, which are many
 DIRECTIONS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC))
 DIRECTIONS_NGRAMS = tuple(product((10, MAX_DIRECTIONS), LOGISTIC_NGRAMS))
-"""The same on the first directions, with their number."""
+"""The same on the first singular directions of features: number of directions, strength."""
 ALPHAS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # grid of regularisation strengths of ridge regression
 DEPTHS = (2, 5)  # depths of boosted trees to try
 TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
@@ -80,11 +80,11 @@ MAX_SELF_TRAINED = 1_000
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model: its name with that of its features, how it is fitted, and its grid for numbers."""
+    """A kind of model: its name with that of its features, and how it is fitted."""
 
     name: str
     fit: Fit
-    numbers: Sequence[float] = ()
+    grid_of_reals: Sequence[float] = ()  # settings to try where targets are real numbers; (): those of others
 
     def on(self, features: Features, target: Target) -> str:
         """Return the name of a method, e.g. "logistic regression on 1-4-grams"."""
@@ -122,7 +122,8 @@ class Method:
 
     def settings(self, target: Target) -> Sequence[Any]:
         """Return the settings to try."""
-        return self.model.numbers if self.model.numbers and isinstance(target, Reals) else self.grid
+        reals = self.model.grid_of_reals
+        return reals if reals and isinstance(target, Reals) else self.grid
 
     def measured(self, everything: SequenceDataset) -> Features:
         """Return features that have measured on all training sequences whatever needs no label."""
@@ -173,7 +174,8 @@ def targets_and_weights(form: SequenceSpec, examples: SequenceDataset) -> tuple[
 
 
 LINEAR = ModelKind("logistic regression on {}", fit_linear, tuple(1 / alpha for alpha in reversed(ALPHAS)))
-CALIBRATED = ModelKind("ridge regression on {}", fit_ridge, LINEAR.numbers)
+# With probabilities, and saved; RIDGE is a baseline alone, which is not.
+CALIBRATED = ModelKind("ridge regression on {}", fit_ridge, LINEAR.grid_of_reals)
 BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
 RANDOM = ModelKind("random trees on {}", fit_random)
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
@@ -219,7 +221,7 @@ def simple_methods(
     flat = values and equal and numbers <= MAX_FLAT
     summarised = values and not flat
     places = tokens and equal
-    one_hot = isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= MAX_ONE_HOT
+    one_hot = places and isinstance(form.signal, Tokens) and form.length * form.signal.vocab <= MAX_ONE_HOT
     kernels = values and int(lengths.max()) >= KERNEL_SIZE and int(lengths.sum()) * len(PLACES) <= WORK
     outputs = labelled * form.target.outputs
     few = outputs <= MAX_BOOSTED
@@ -233,7 +235,7 @@ def simple_methods(
     return [
         Method(NGrams, LINEAR, LOGISTIC_NGRAMS, candidate=tokens, baseline=tokens),
         Method(Ends, LINEAR, LOGISTIC, candidate=tokens),
-        Method(Places, LINEAR, LOGISTIC, places, baseline=places and classes and one_hot, many=True),
+        Method(Places, LINEAR, LOGISTIC, candidate=places, baseline=classes and one_hot, many=True),
         Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
         Method(many_kernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
         Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
