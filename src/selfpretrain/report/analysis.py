@@ -166,7 +166,8 @@ class TaskAnalysis:
     def diverged(self, place: RowColumn) -> tuple[int, ...]:
         """Return the seeds whose training diverged in any stage."""
         cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
-        return tuple(c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
+        lost = (c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
+        return tuple(dict.fromkeys(lost))  # once for all folds
 
     def collapsed(self, column: str) -> int:
         """Return the number of runs in which the targets of a stage were all alike on validation."""

@@ -90,7 +90,8 @@ def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:
 def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
     lost = [cell for cell in analysis.task.cells if cell.undefined]
     if lost:
-        where = format.listing([f"{c.row}, {c.column}, seed {c.seed}" for c in lost])
+        of = analysis.task.repetition
+        where = format.listing([f"{c.row}, {c.column}, seed {of(c)}" for c in lost])
         after = ". These runs count like any other, so their arms have no mean, interval or verdict."
         yield Caveat("Without a finite test score: ", where, after)
 

@@ -88,9 +88,9 @@ def order(analysis: Analysis) -> ReportTable:
         sides = ([task.means[row, column].mean for row in both] for column in (control, treatment))
         found = rank_correlation(*sides)
         if found is not None:
-            r, *bounds = (format.fixed(value, 2) for value in (found[0], *found[1]))
-            texts = (task.label, str(len(both)), r, f"[{', '.join(bounds)}]")
-            rows.append(tuple(map(Entry, texts)))
+            r, bounds = found
+            interval = f"[{', '.join(format.fixed(value, 2) for value in bounds)}]" if bounds else format.NONE
+            rows.append(tuple(map(Entry, (task.label, str(len(both)), format.fixed(r, 2), interval))))
     treatment, control = analysis.results.tasks[0].headline
     made = ReportTable(
         "order",
@@ -152,7 +152,8 @@ def share_of_gap(task: TaskAnalysis, row: str, column: str) -> tuple[float, tupl
     wholes = dict(zip(gap.seeds, gap.values, strict=True))
     parts = dict(zip(closed.seeds, closed.values, strict=True))
     seeds = [seed for seed in parts if seed in wholes]
-    bounds = ratio_bounds([parts[seed] for seed in seeds], [wholes[seed] for seed in seeds])
+    both = [parts[seed] for seed in seeds], [wholes[seed] for seed in seeds]
+    bounds = ratio_bounds(*both, task.task.confidence)
     if bounds is None:
         return None
     return sum(parts[seed] for seed in seeds) / sum(wholes[seed] for seed in seeds), bounds

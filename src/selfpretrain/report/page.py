@@ -15,6 +15,7 @@ from . import diagnostics, format, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
+from .figures.charts import MAX_CONTRASTS
 from .layout import Page, Section, Shown
 from .render import csv_long, html, latex, markdown, terminal
 from .results import TaskResults, read
@@ -173,7 +174,7 @@ def _scores(analysis: Analysis) -> Section:
     if _few(analysis):
         pairs = itertools.zip_longest(drawn, gains)
         drawn = tuple(picture for pair in pairs for picture in pair if picture)
-        caption += f" {GAINS}" if gains else ""
+        caption += f" {_of_gains(analysis)}" if gains else ""
     caption += tables.repeated(analysis.results.design)
     return Section("Scores", "", (), tuple(facts), drawn, caption, (tables.scores(analysis),))
 
@@ -183,7 +184,15 @@ def _gains(analysis: Analysis) -> Section:
     made = (tables.gains(analysis), diagnostics.gains_over_tasks(analysis), diagnostics.gaps(analysis))
     if _few(analysis):
         return Section("Gains", tables=made)
-    return Section("Gains", pictures=pictures.gains(analysis), caption=GAINS, tables=made, shown="folded")
+    drawn = pictures.gains(analysis)
+    return Section("Gains", pictures=drawn, caption=_of_gains(analysis), tables=made, shown="folded")
+
+
+def _of_gains(analysis: Analysis) -> str:
+    """Return the caption of pictures of gains."""
+    if all(len(task.task.contrasts) <= MAX_CONTRASTS for task in analysis.tasks):
+        return GAINS
+    return f"{GAINS} Only comparisons with the control of the first one are drawn; the table has all."
 
 
 def _caveats(analysis: Analysis) -> Section:

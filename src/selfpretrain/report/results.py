@@ -272,7 +272,8 @@ class ExperimentResults:
         """Return one dict per cell and seed, for ``pandas.DataFrame(rows)`` or a CSV; unrounded.
 
         ``flops`` and ``seconds`` are sums over all stages, the rest is of the scored stage. Metrics are
-        called ``test_NAME`` and ``val_NAME``; the paper's number, if any, and its place ``printed_...``.
+        called ``test_NAME``, ``val_NAME`` and ``train_NAME``; the paper's number, if any, and its place are
+        ``printed_...``.
         """
         return [{"study": self.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
 

@@ -168,7 +168,9 @@ def sign_flip(differences: Sequence[float]) -> float | None:
 
 
 def ratio_bounds(
-    numerators: Sequence[float] | Vector, denominators: Sequence[float] | Vector
+    numerators: Sequence[float] | Vector,
+    denominators: Sequence[float] | Vector,
+    confidence: float = CONFIDENCE,
 ) -> tuple[float, float] | None:
     """Return Fieller's interval of mean(numerators) / mean(denominators), whose values are paired.
 
@@ -181,7 +183,7 @@ def ratio_bounds(
     n = len(denominators)
     if n < 2:
         return None
-    spread = np.cov(np.stack([numerators, denominators])) * t_point(n - 1, CONFIDENCE) ** 2 / n
+    spread = np.cov(np.stack([numerators, denominators])) * t_point(n - 1, confidence) ** 2 / n
     above = float(np.mean(numerators))
     below = float(np.mean(denominators))
     square = below**2 - spread[1, 1]
@@ -204,12 +206,12 @@ def spearman(one: Sequence[float] | Vector, other: Sequence[float] | Vector) -> 
 
 def rank_correlation(
     one: Sequence[float] | Vector, other: Sequence[float] | Vector
-) -> tuple[float, tuple[float, float]] | None:
+) -> tuple[float, tuple[float, float] | None] | None:
     """Return Spearman's rank correlation with its 95 % interval over pairs; None below ``MIN_PAIRS``.
 
     tanh(artanh(r) +- 1.96 sqrt((1 + r**2 / 2) / (n - 3)))
 
-    None, too, if all values of a side are equal.
+    None, too, if all values of a side are equal. A correlation of 1 or -1 has no such interval.
 
     Source: Bonett & Wright (2000), Sample size requirements for estimating correlations.
     """
@@ -218,7 +220,7 @@ def rank_correlation(
     if n < MIN_PAIRS or r is None:
         return None
     if abs(r) > 1 - 1e-12:
-        return r, (r, r)
+        return r, None
     half = t_point(math.inf) * math.sqrt((1 + r**2 / 2) / (n - 3))
     return r, (math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half))
 

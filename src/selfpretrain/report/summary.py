@@ -60,12 +60,13 @@ def headline(analysis: Analysis) -> str:
         return ""
     treatments = {task.task.headline[0] for task in analysis.tasks}
     name = "Self-pretraining" if all("SPT" in found for found in treatments) else min(treatments)
-    decided = [(task, gain) for task, gain in gains if WORDS[gain.standing][0]]
+    decided = [(task, gain) for task, gain in gains if _decides(task, gain)]
     if not decided:
-        return f"These runs cannot decide whether {name[0].lower()}{name[1:]} helps on these data."
+        within = name.replace("Self-pretraining", "self-pretraining")
+        return f"These runs cannot decide whether {within} helps on these data."
     if len(analysis.tasks) > 1 or len(gains) > 4:
-        better = sum(gain.standing in (Standing.BETTER, Standing.AHEAD) for _, gain in gains)
-        worse = sum(gain.standing in (Standing.WORSE, Standing.BEHIND) for _, gain in gains)
+        better = sum(gain.standing in (Standing.BETTER, Standing.AHEAD) for _, gain in decided)
+        worse = sum(gain.standing in (Standing.WORSE, Standing.BEHIND) for _, gain in decided)
         return (
             f"{name} helped in {better} of {format.plural(len(gains), 'comparison')} and hurt in {worse}; "
             f"in {len(gains) - better - worse} there was no difference, or none that these runs can show."
@@ -79,9 +80,14 @@ def headline(analysis: Analysis) -> str:
         equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
         scores = f"{with_it} with it, {without} without{equal_effort}"
         effects.append(f"{WORDS[gain.standing][0]} {gain.a[0]} ({scores})")
-    undecided = [gain.a[0] for _, gain in gains if not WORDS[gain.standing][0]]
+    undecided = [gain.a[0] for task, gain in gains if not _decides(task, gain)]
     rest = f"; for {format.listing(undecided)} these runs cannot decide" if undecided else ""
     return f"{name} {format.listing(effects)}{rest}."
+
+
+def _decides(task: TaskAnalysis, gain: Difference) -> bool:
+    """Return whether a gain says something about its arm."""
+    return bool(WORDS[gain.standing][0]) and not _no_evidence(task, gain)
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -97,15 +103,17 @@ def verdict(analysis: TaskAnalysis) -> str:
         return (
             f"Nothing can be said yet about {treatment} against {_named(control)}: {_unfinished(analysis)}."
         )
+    planned = {(cell.row, cell.column) for cell in analysis.task.cells}
+    gains = [found for found in analysis.headline if {found.a, found.b} <= planned]
     phrases = []
     for standing, (_, phrase) in WORDS.items():
-        rows = [_row(analysis, found) for found in analysis.headline if found.standing is standing]
+        rows = [_row(analysis, found) for found in gains if found.standing is standing]
         if rows:
             phrases.append(phrase.format(rows=format.listing(rows), tie=format.tie(analysis.metric)))
     phrases += _reservations(analysis)
 
     reasons: dict[str, list[str]] = {}
-    for found in analysis.headline:
+    for found in gains:
         if why := _no_evidence(analysis, found):
             reasons.setdefault(why, []).append(found.a[0])
     undecided = [f"Nothing is decided for {format.listing(rows)}: {why}. " for why, rows in reasons.items()]
@@ -263,22 +271,27 @@ def claim(analysis: Analysis) -> str:
     """Return one sentence to quote: the headline gains with their intervals, seeds and version."""
     results = analysis.results
     several = len(analysis.tasks) > 1
-    found = [
-        f"{format.signed(task.metric, gain.estimate.mean)}{format.points(task.metric)} "
-        f"{format.interval(task.metric, gain.estimate.bounds)} for {gain.a[0]}{f' on {task.label}' * several}"
-        for task in analysis.tasks
-        for gain in task.headline
-        if gain.estimate is not None
+    gains = [
+        (task, gain, gain.estimate) for task in analysis.tasks for gain in task.headline if gain.estimate
     ]
-    if not found or results.scale == "smoke":
+    if not gains or results.scale == "smoke":
         return "Nothing can be claimed yet."
+    found = []
+    for task, gain, estimate in gains:
+        size = f"{format.signed(task.metric, estimate.mean)}{format.points(task.metric)}"
+        interval = f" {format.interval(task.metric, estimate.bounds)}" if estimate.bounds else ""
+        found.append(f"{size}{interval} for {gain.a[0]}{f' on {task.label}' * several}")
     task = analysis.tasks[0]
     treatment, control = task.task.headline
     repeated = "repeated " if results.design else ""
+    over = "seeds" if any(each.over_examples is None for _, _, each in gains) else "seeds and test examples"
+    intervals = (
+        f"{repeated}95 % intervals over {over}" if all(e.bounds for _, _, e in gains) else "no interval"
+    )
     return (
         f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
         f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
-        f"({seeds(analysis)}; {repeated}95 % intervals over seeds and test examples; "
+        f"({seeds(analysis)}; {intervals}; "
         f"selfpretrain {results.version}, {results.scale} scale)."
     )
 

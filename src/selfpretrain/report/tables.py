@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..system.events import format_duration
 from . import format, summary
-from .analysis import Analysis, Difference, RowColumn, TaskAnalysis
+from .analysis import Analysis, Difference, RowColumn, Standing, TaskAnalysis
 from .layout import Entry, ReportTable
 from .results import CellResult, Metric
 from .sequential import SequentialDesign
@@ -29,13 +29,14 @@ def scores(analysis: Analysis) -> ReportTable:
 def _scores_of_task(task: TaskAnalysis) -> ReportTable:
     """Build the main table of one task, a row per model: parameters, score of every arm, headline gain."""
     columns = task.task.columns
+    planned = {(cell.row, cell.column) for cell in task.task.cells}
     tests = _p_heading(task.headline)
     rows = tuple(
         (
             Entry(gain.a[0]),
             _parameters(task, gain.a[0]),
-            *(_score(task, (gain.a[0], column)) for column in columns),
-            _gain(task.metric, gain),
+            *(_score(task, place) if (place := (gain.a[0], c)) in planned else BLANK for c in columns),
+            _gain(task.metric, gain) if {gain.a, gain.b} <= planned else BLANK,
             *(Entry(format.probability(gain.p), key=gain.p) for _ in tests),
         )
         for gain in task.headline
@@ -267,7 +268,7 @@ def _paper(task: TaskAnalysis, place: RowColumn) -> Entry:
 
 def _gain(metric: Metric, difference: Difference) -> Entry:
     if difference.estimate is None:
-        return MISSING
+        return UNDEFINED if difference.standing is Standing.UNDEFINED else MISSING
     bounds = difference.estimate.bounds
     spread = "(one seed)" if bounds is None else format.interval(metric, bounds)
     return Entry(f"{format.signed(metric, difference.estimate.mean)} {spread}", key=difference.estimate.mean)

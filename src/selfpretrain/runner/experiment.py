@@ -15,7 +15,7 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.model import Network
 from ..training.recipe import Recipe, build_network, stage_id
-from .run_dir import LOG, RESULT, WEIGHTS
+from .run_dir import LOG, RESULT, WEIGHTS, RunDir
 from .workspace import Workspace
 
 SeedsDue = Mapping[tuple[int, str], int]
@@ -39,31 +39,41 @@ class Cell:
 class Finished:
     """Networks, results and logs of finished recipes in a workspace.
 
+    Recipes have the seeds of the study, from 0 on; those that were run begin at ``first_seed``.
+
     Raises:
         StoreError: from its methods, if a recipe has not been run, or its weights were deleted.
     """
 
     workspace: Workspace
     due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
+    first_seed: int = 0
 
     def is_due(self, recipe: Recipe) -> bool:
         """Return whether a recipe was run at all; False for seeds that were never due."""
-        return self.due is None or stage_id(recipe) in self.due
+        return self.due is None or stage_id(self.shifted(recipe)) in self.due
 
     def network(self, recipe: Recipe) -> Network:
         """Return the trained network in eval mode."""
-        network = build_network(recipe)
-        network.load_state_dict(self.workspace.stage(recipe).load(WEIGHTS)[0])
+        network = build_network(self.shifted(recipe))
+        network.load_state_dict(self._folder(recipe).load(WEIGHTS)[0])
         return network.eval()
 
     def result(self, recipe: Recipe) -> Json:
         """Return scores, steps and cost of the last stage."""
-        return self.workspace.stage(recipe).read(RESULT)
+        return self._folder(recipe).read(RESULT)
 
     def log(self, recipe: Recipe) -> list[Json]:
         """Return the training log of the last stage, one dict per line."""
-        files = self.result(recipe).get("files", {})
-        return read_log(self.workspace.stage(recipe).path / LOG, files)
+        folder = self._folder(recipe)
+        return read_log(folder.path / LOG, folder.read(RESULT).get("files", {}))
+
+    def shifted(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with the seed that it was run with."""
+        return replace(recipe, seed=recipe.seed + self.first_seed)
+
+    def _folder(self, recipe: Recipe) -> RunDir:
+        return self.workspace.stage(self.shifted(recipe))
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class Experiment:
     first_seed: int = 0
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
-    figure: Literal["none", "bars", "lines"] = "none"  # how the report draws the scores
+    figure: Literal["none", "bars", "lines"] = "none"  # of scores in the report; all but lines: points
     measure: Callable[[Finished], list[Json]] = lambda finished: []  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
     share: float = 1.0  # of every budget, to end within a time limit

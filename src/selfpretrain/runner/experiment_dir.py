@@ -178,7 +178,7 @@ class ExperimentFolder:
         try:
             experiment = self.experiment
             due = frozenset(cell.stages[-1] for cell in experiment.cells) if experiment.design else None
-            found = experiment.measure(Finished(self.workspace, due))
+            found = experiment.measure(Finished(self.workspace, due, experiment.first_seed))
         except StoreError:  # weights are missing: not trained here, or not yet
             return stored.measures
         if found:

@@ -46,11 +46,12 @@ class Kernels(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the kernel envelopes of the first seed, at the start and after pretraining."""
         plots = []
-        for label, cells in self.cells_by_task().items():
+        for label, cells in self.own_cells().items():
             for cell in cells:
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
-                    states = {"HiPPO": build_network(pretraining), "SPT": finished.network(pretraining)}
+                    fresh = build_network(finished.shifted(pretraining))
+                    states = {"HiPPO": fresh, "SPT": finished.network(pretraining)}
                     plots += _panels(label, states, cell.recipe.task.form.length)
         return plots
 

@@ -46,7 +46,7 @@ class Curves(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training loss by step and of accuracy by epoch, for the first seed."""
         plots = []
-        for label, of_task in self.cells_by_task().items():
+        for label, of_task in self.own_cells().items():
             cells = {cell.column: cell.recipe for cell in of_task}
             stages = {
                 "from scratch": cells[SCRATCH],

@@ -3,7 +3,8 @@
 Source: Amos et al. (2024), Table 7 and Figure 2.
 
 Protocol: S4 and DLR; started as designed, or with every parameter drawn from N(0, 0.1); from scratch with
-the compute of pretraining and finetuning together, and self-pretrained.
+the budget of finetuning, from scratch with the compute of pretraining and finetuning together, and
+self-pretrained.
 
 Expected: from scratch the random start costs points, after self-pretraining two or three on average.
 

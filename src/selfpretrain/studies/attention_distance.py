@@ -43,10 +43,10 @@ class AttentionDistance(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the attention distance by layer, one curve per state of training."""
         plots = []
-        for label, of_task in self.cells_by_task().items():
+        for label, of_task in self.own_cells().items():
             cells = {cell.column: cell.recipe for cell in of_task}
             networks = {
-                "fresh": build_network(cells[MATCHED]),
+                "fresh": build_network(finished.shifted(cells[MATCHED])),
                 "from scratch": finished.network(cells[MATCHED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),

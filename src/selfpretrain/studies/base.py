@@ -31,7 +31,7 @@ class Study(abc.ABC):
     """
 
     contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; main contrast first
-    figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # plot of the scores on its page
+    figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # of scores; all but lines: points
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and bundled results
     bundled_seeds: ClassVar[int] = 3  # number of seeds of its results that ship
@@ -126,7 +126,8 @@ class Study(abc.ABC):
 def title(study: Study) -> str:
     """Return the question of a study, preceded by the table or figure that it reproduces, if any."""
     source = about(study).get("Source", "")
-    reproduced = re.match(r"[^:;]*?\(\d{4}\), (?:Table|Figure) \d+(?: and (?:Table|Figure) \d+)?", source)
+    table = r"(?:Table|Figure) \d+"
+    reproduced = re.match(rf"(?!Our question)[^:;]*?\(\d{{4}}\), {table}(?: and {table})?", source)
     question = first_line(study)
     return f"{reproduced[0]}: {question}" if reproduced and study.lasting else question
 

@@ -28,7 +28,7 @@ from .recipes.tables import task_constants
 
 EPOCHS = (0, 1, 10, 50, 100, 150, 200)
 SMALL_EPOCHS = (0, 1, 5, 10, 20, 40)
-SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # the paper's epoch has 60,000 images, ours 500
+SMALL_EPOCHS_OF = {PATHFINDER: (0, 1, 2, 5, 10)}  # an epoch of ``paths`` has 60,000 images
 SMOKE_SHARE = 0.05  # of every length, at smoke scale
 TRANSFORMER = TableRow("Transformer", Attention(), "transformer")
 

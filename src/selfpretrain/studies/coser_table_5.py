@@ -102,7 +102,7 @@ class DepthAndSource(TableStudy):
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of training accuracy by depth for every arm, with the published values."""
         plots = []
-        for label, cells in self.cells_by_task().items():
+        for label, cells in self.own_cells().items():
             curves: dict[str, Points] = {}
             for cell in cells:
                 layers = cell.row.partition(" · ")[2]

@@ -52,7 +52,7 @@ class LabelFraction(Study):
 
     @classmethod
     def at_scale(cls, scale: Scale, seeds: int) -> "LabelFraction":
-        """Return the study on 8,000 images of paths and all 1,000 digits, or on tiny tasks for smoke tests.
+        """Return the study on 60,000 images of paths and all 1,000 digits, or on tiny tasks for smoke tests.
 
         Raises:
             SpecError: at the paper scale, because no paper has this table.

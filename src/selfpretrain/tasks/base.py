@@ -173,26 +173,36 @@ PAPERS = {
     "pathx256": DatasetStub(SequenceSpec(PIXELS, 256**2, _classes(2)), 160_000, 20_000, 20_000),
     "speech": DatasetStub(SequenceSpec(Values(), 16_000, _classes(35)), 84_843, 9_981, 11_005),
     "speech-10": DatasetStub(SequenceSpec(Values(), 16_000, _classes(10)), 24_482, 5_246, 5_247),
-    "speech-mfcc": DatasetStub(SequenceSpec(Values(20), 161, _classes(10)), 24_482, 5_246, 5_247),
+    "speech-mfcc": DatasetStub(SequenceSpec(Values(20), 161, _classes(35)), 84_843, 9_981, 11_005),
+    "speech-mfcc-10": DatasetStub(SequenceSpec(Values(20), 161, _classes(10)), 24_482, 5_246, 5_247),
     "bidmc": DatasetStub(SequenceSpec(SIGNALS, 4_000, Reals("HR")), 5_538, 1_200, 1_200),
 }
 T = TypeVar("T")
 
 
 def with_stub(task: T, stub: DatasetStub | None = None) -> T:
-    """Return a copy of a task with a stub, by default that of ``PAPERS`` with the task's numbers of examples.
+    """Return a copy of a task with a stub, by default that of ``PAPERS`` with the settings of the task.
 
     The stub is not a field of the task, so that fingerprints do not depend on it.
+
+    Raises:
+        DataError: if there is no stub of its data.
     """
-    if stub is None:
-        name = name_of(task)
-        settings = vars(task)
-        variants = (f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words"))
-        known = next((PAPERS[key] for key in (*variants, name) if key in PAPERS), None)
-        if known is None:
-            advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
-            raise DataError(f"{name} is not prepared yet, and {advice}")
-        stub = replace(known, **{split: settings[split] for split in SPLITS if split in settings})
     stubbed = copy.copy(task)
-    object.__setattr__(stubbed, "stub", stub)  # tasks are frozen
+    object.__setattr__(stubbed, "stub", stub or _stub_of_papers(name_of(task), vars(task)))  # it is frozen
     return stubbed
+
+
+def _stub_of_papers(name: str, settings: Mapping[str, Any]) -> DatasetStub:
+    """Return the stub of ``PAPERS`` with the examples, lengths, resolution or rate that a task has set."""
+    variants = [f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words")]
+    variants = [f"{variants[0]}-{settings.get('words')}", *variants, name]
+    known = next((PAPERS[key] for key in variants if key in PAPERS), None)
+    if known is None:
+        advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
+        raise DataError(f"{name} is not prepared yet, and {advice}")
+    length = settings.get("length", known.form.length)
+    length = settings["resolution"] ** 2 if "resolution" in settings else length
+    length = length // 2 if settings.get("rate") == 8_000 and settings.get("features") == "raw" else length
+    counts = {split: settings[split] for split in SPLITS if split in settings}
+    return replace(known, form=replace(known.form, length=length), **counts)

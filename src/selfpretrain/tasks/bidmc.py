@@ -114,7 +114,15 @@ class Bidmc(Prepared):
         starts = []
         y = []
         patients = []
+        seconds = (windowing.starts()[-1] + windowing.length) // windowing.rate
         for recording in recordings:
+            used = recording.signals[: seconds * windowing.rate]
+            whole = len(used) == seconds * windowing.rate and len(recording.numbers) >= seconds
+            if not whole or not np.isfinite(used).all():
+                raise DataError(
+                    f"the recording of patient {recording.patient} has not all samples of {seconds} seconds; "
+                    f"get it again"
+                )
             starts.append(out.append(recording.signals) + windowing.starts())
             y.append(windowing.means(recording))
             patients += [recording.patient] * windowing.number

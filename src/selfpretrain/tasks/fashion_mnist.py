@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def _read_idx(file: Path) -> np.ndarray:
         if data[:3] != b"\x00\x00\x08" or len(data) != 4 + 4 * data[3] + math.prod(shape):
             raise ValueError("it is not what it says it holds")
         return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
-    except (OSError, EOFError, IndexError, ValueError) as error:
+    except (OSError, EOFError, IndexError, ValueError, zlib.error) as error:
         raise DataError(f"{file} is not a file of Fashion-MNIST ({error}); get it again") from error
 
 

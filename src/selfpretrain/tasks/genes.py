@@ -112,7 +112,7 @@ class Genes(Prepared):
 
     def tiny(self) -> "Genes":
         """Return the task with synthetic loci, in windows of 96 bases at most."""
-        return replace(self, made_up=True, window=min(self.window, 96))
+        return replace(self.with_all_labels(), made_up=True, window=min(self.window, 96))
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the windows of all loci, and those of the chromosome between them."""

@@ -14,7 +14,7 @@ from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
 from ..registry import find
-from .base import Card, Task
+from .base import Card, DatasetStub, Task, with_stub
 from .common.augmentations import Pictures
 from .common.images import cells_to_patches, patches_to_cells
 from .common.stored import Prepared
@@ -63,20 +63,33 @@ class ImagePatches(Task):
     @property
     def form(self) -> SequenceSpec:
         """Return one token per patch, row by row."""
+        if self.stub:
+            return self.stub.form
         form = self.origin.form
         side = _reduced_width(form.length) // 2
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of a split as sequences of patch tokens."""
+        examples = self.stub.examples(split) if self.stub else self._images(split)
+        return limit_labels(examples, self.labels) if split == "train" else examples
+
+    def _images(self, split: Split) -> SequenceDataset:
         tokens, labels = _load_tokens(self.origin)[split]
         order = stratified_order(labels, 0)[: getattr(self, split)]
-        examples = SequenceDataset.from_array(tokens[order], labels[order])
-        return limit_labels(examples, self.labels) if split == "train" else examples
+        return SequenceDataset.from_array(tokens[order], labels[order])
+
+    def stubbed(self) -> "ImagePatches":
+        """Return the task with a stub, unless the images of its source are prepared or made up."""
+        if self.made_up or self.origin.folder.exists():
+            return self
+        side = {"image-jpeg": 8, "fashion-mnist": 7}[self.source]
+        form = SequenceSpec(Tokens(SHADES**4), side**2, Classes(tuple("0123456789")))
+        return with_stub(self, DatasetStub(form, self.train, self.val, self.test))
 
     def version(self) -> str:
         """Return the version of the source."""
-        return self.origin.version()
+        return "" if self.stub else self.origin.version()
 
     def tiny(self) -> "ImagePatches":
         """Return the task with a few synthetic images."""

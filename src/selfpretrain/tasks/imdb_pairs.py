@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from ..config import Count, Seed, spec
+from ..config import Seed, spec
 from ..data import paths
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.store import DatasetWriter
@@ -40,14 +40,14 @@ class ImdbPairs(Prepared):
         "needs imdb_pairs/{train,val,test}.parquet with columns a, b (rows of the reviews) and label",
     )
     downloads = (text_imdb.RELEASE,)
-    places = text_imdb.PLACES
+    places = text_imdb.PLACES[:2]  # those that name the movies
     augmentation = DroppedSymbols(0)  # unknown characters in place of some
 
     source: Literal["drawn", "files"] = "drawn"  # files: read your own lists of pairs
     length: Annotated[int, Field(ge=1, le=2**20)] = 4000  # characters of a review; longer ones are truncated
-    train: Count = 60_000  # training pairs, at most
-    val: Count = 6_000  # validation pairs
-    test: Count = 12_000  # test pairs
+    train: Annotated[int, Field(ge=2)] = 60_000  # training pairs, at most
+    val: Annotated[int, Field(ge=2)] = 6_000  # validation pairs
+    test: Annotated[int, Field(ge=2)] = 12_000  # test pairs
     seed: Seed = 0  # seed of the pairs and of the choice of validation movies
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
@@ -92,7 +92,9 @@ def _read_pairs(split: Split, reviews: int) -> tuple[np.ndarray, np.ndarray]:
     table = read_columns(file, "a", "b", "label")
     rows = np.stack([table["a"].to_numpy(), table["b"].to_numpy()])
     labels = table["label"].to_numpy()
-    if rows.min() < 0 or rows.max() >= reviews:
+    if not labels.size or not np.isin(labels, (0, 1)).all():
+        raise DataError(f"{file}: the column label must hold 0 (different) or 1 (same) in every row")
+    if not ((rows >= 0) & (rows < reviews)).all():
         raise DataError(f"{file} names reviews beyond 0..{reviews - 1}")
     return rows.astype(np.int64), labels.astype(np.int64)
 

@@ -64,8 +64,8 @@ class Procedural(Task):
         symbols, labels = _generate(getattr(self, split), self.length, kinds, self.seed, SPLITS.index(split))
         if not isinstance(signal, Values):
             return SequenceDataset.from_array(symbols, labels)
-        # Levels from low to high, else numbers with the moments of each channel.
-        share = (symbols[..., None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
+        # Of symbols in channels: levels from low to high, else numbers with the moments of the channel.
+        share = (np.arange(kinds)[:, None] / max(1, kinds - 1)).repeat(signal.channels, axis=-1)
         if signal.levels:
             level = np.round(share * (signal.levels - 1)) / max(1, signal.levels - 1)
             values = signal.low + (signal.high - signal.low) * level
@@ -73,7 +73,7 @@ class Procedural(Task):
             both = (signal.centre, signal.spread)
             centre, spread = (np.array(list(islice(cycle(of), signal.channels))) for of in both)
             values = centre + spread * math.sqrt(12) * (share - 0.5)
-        return SequenceDataset.from_array(values.astype(np.float32), labels)
+        return SequenceDataset.from_array(values.astype(np.float32)[symbols], labels)
 
     def stubbed(self) -> "Procedural":
         """Return the task with a stub: 60,000 sequences of the papers' lengths take long to generate."""

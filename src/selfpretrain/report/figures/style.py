@@ -80,8 +80,10 @@ SETTINGS: Any = {
 
 
 def curve_style(at: int) -> dict[str, Any]:
-    """Return colour, line style and marker of a curve, distinguishable in greyscale."""
-    colour, style, marker = (kind[at % len(kind)] for kind in (COLOURS, STYLES, MARKERS))
+    """Return colour, line style and marker of a curve, distinguishable in greyscale; 49 differ."""
+    turn, place = divmod(at, len(COLOURS))
+    colour = COLOURS[place]
+    style, marker = (kind[(place + turn) % len(kind)] for kind in (STYLES, MARKERS))
     return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
 
 

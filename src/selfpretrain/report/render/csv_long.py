@@ -23,7 +23,7 @@ FORMULA = ("=", "+", "-", "@")  # first characters that make a spreadsheet inter
 
 
 def document(results: ExperimentResults) -> str:
-    """Return the CSV text: the known columns, metrics as ``test_NAME`` and ``val_NAME``, paper numbers."""
+    """Return the CSV text: the known columns, metrics as ``test_NAME`` (val, train), paper numbers."""
     rows = results.to_rows()
     text = io.StringIO()
     names = {name for row in rows for name in row}

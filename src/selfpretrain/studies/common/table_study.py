@@ -184,6 +184,13 @@ class TableStudy(Study):
         tasks = self.available_tasks(planner)
         return {label: list(self.task_cells(label, task, planner)) for label, task in tasks.items()}
 
+    def own_cells(self) -> dict[str, list[Cell]]:
+        """Return the cells of each task with seed 0, without further mixers: what a study measures."""
+        return {
+            label: [cell for cell in cells if cell.row in {row.row for row in self.rows(label)}]
+            for label, cells in self.cells_by_task().items()
+        }
+
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of one task with seed 0; each extra mixer has the variants of the first row."""
         rows = list(self.rows(label))

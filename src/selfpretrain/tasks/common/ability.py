@@ -13,6 +13,7 @@ import numpy as np
 from ...config import Count, Seed, spec
 from ...data.dataset import SequenceDataset
 from ...data.spec import Split
+from ...data.splits import check_labels
 from ...errors import SpecError
 from ...registry import name_of
 from ..base import Task
@@ -42,7 +43,12 @@ class AbilityTask(Task):
         """Return n sequences of tokens and the classes of their positions, both (n, L)."""
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the sequences of one split."""
+        """Return the sequences of one split.
+
+        Raises:
+            SpecError: if more labels are asked for than there are training sequences.
+        """
+        check_labels(self.labels, self.train, "sequences")
         inputs, targets = _drawn(replace(self, labels=None))
         first = {"test": 0, "val": self.test, "train": self.test + self.val}[split]
         rows = slice(first, first + getattr(self, split))
@@ -67,7 +73,7 @@ def _drawn(task: AbilityTask) -> tuple[np.ndarray, np.ndarray]:
         kept = np.sort(np.unique(inputs, axis=0, return_index=True)[1])  # the first of equal sequences
         inputs = inputs[kept]
         targets = targets[kept]
-        if len(inputs) < before + MIN_FOUND:
+        if len(inputs) < min(wanted, before + MIN_FOUND):
             raise SpecError(
                 f"{name_of(task)}: only {len(inputs):,} different sequences were found, {wanted:,} are asked "
                 "for; ask for fewer, or for longer ones"

@@ -91,7 +91,7 @@ class Prepared(StoredTask):
 
     def tiny(self) -> "Prepared":
         """Return the task with a few synthetic examples."""
-        return dataclasses.replace(self, made_up=True)
+        return dataclasses.replace(self.with_all_labels(), made_up=True)
 
     def symbols(self) -> tuple[str, ...] | None:
         """Return the text of each token as stored with the examples; None if there is none."""

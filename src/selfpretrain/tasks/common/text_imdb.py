@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from ...data.download import Download
+from ...data.importing.source import readable
 from ...errors import DataError
 from ...system.events import report_progress
 from . import tokenizer
@@ -51,7 +52,7 @@ def read_reviews(task: Prepared, part: Part) -> Reviews:
     """Return all reviews of one part; a few synthetic ones if ``task.made_up``."""
     if task.made_up:
         return _make_synthetic(part)
-    path = require_files(task, *PLACES)
+    path = require_files(task, *task.places)
     part_path = path.with_name(path.name.replace("train", part))
     if path.is_dir():
         return _read_release(part_path)
@@ -73,7 +74,8 @@ def _read_release(folder: Path) -> Reviews:
     labels = []
     movies = []
     for label, name in enumerate(CLASSES):
-        files = sorted((folder / name).glob("*_*.txt"), key=lambda file: int(file.stem.partition("_")[0]))
+        found = (folder / name).glob("[0-9]*_*.txt")
+        files = sorted(found, key=lambda file: int(file.stem.partition("_")[0]))
         url_file = folder / f"urls_{name}.txt"
         urls = url_file.read_text(encoding="utf-8").splitlines() if url_file.is_file() else []
         if not files or len(urls) != len(files):
@@ -81,12 +83,13 @@ def _read_release(folder: Path) -> Reviews:
                 f"{folder / name} holds {len(files)} reviews and {url_file.name} {len(urls)} addresses, "
                 f"which should be as many; unpack aclImdb_v1.tar.gz again"
             )
-        for n_read, file in enumerate(files):
-            texts.append(file.read_bytes().decode("utf-8"))
-            if n_read % 1000 == 0:
-                report_progress(f"reviews read from {folder.name}/{name}", n_read, len(files))
+        with readable(str(folder / name), " cannot be read: {}; unpack aclImdb_v1.tar.gz again".format):
+            for n_read, file in enumerate(files):
+                texts.append(file.read_bytes().decode("utf-8"))
+                if n_read % 1000 == 0:
+                    report_progress(f"reviews read from {folder.name}/{name}", n_read, len(files))
+            movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
         labels += [label] * len(files)
-        movies += [int(re.findall(r"tt(\d+)", url)[0]) for url in urls]
     return Reviews(texts, np.array(labels), np.array(movies), by_movie=True)
 
 

@@ -108,9 +108,10 @@ def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
 
 
 def _files(task: Task) -> Finding:
-    place = imported_datasets().get(task.name) if isinstance(task, Imported) else None
-    if isinstance(task, Prepared) and not task.made_up:
-        place = task.folder
+    source = task.origin
+    place = imported_datasets().get(source.name) if isinstance(source, Imported) else None
+    if isinstance(source, Prepared) and not source.made_up:
+        place = source.folder
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)

@@ -76,7 +76,7 @@ class Preview:
     @property
     def one_length(self) -> bool:
         """Return whether all sequences are equally long."""
-        return len({length for n in self.lengths.values() for length in (n.min(), n.max())}) == 1
+        return len(set(np.concatenate(list(self.lengths.values())).ravel().tolist())) == 1
 
     def class_shares(self, most: int) -> tuple[list[str], dict[str, np.ndarray]]:
         """Return the names of the ``most`` frequent classes, and the share of each by split, in %."""
@@ -231,7 +231,7 @@ def state(task: Task) -> str:
     raw = [*task.places, *(place for d in task.downloads for place in (d.outcome, d.file))]
     if paths.find(*raw):
         return "raw files"
-    return "to get" if task.downloads else "to place"
+    return "to get" if task.downloads or task.wheels else "to place"
 
 
 def preview(task: Task, split: Split, number: int) -> Preview:
