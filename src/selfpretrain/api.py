@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -214,10 +215,11 @@ def run_request(
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
             planned = plan_request(request)
         folder = reached(restore_bundled(request, planned.plan, here))
-        if request.tune or request.only or not folder.is_current:
+        current = distributed.any_process(distributed.is_main() and folder.is_current)
+        if request.tune or request.only or not current:
             plan = planned.plan
             if request.tune:
-                if distributed.is_main():
+                if distributed.is_main() and request.digest:
                     folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
             try:
@@ -237,24 +239,28 @@ def submit_request(request: Request, workspace: Workspace) -> str:
     """Submit the stages that are not on disk yet to a scheduler, and return how to find its jobs.
 
     Raises:
-        SpecError: if the request decides by results, or the executor cannot run detached.
+        SpecError: if the request decides by results, or jobs cannot be submitted.
     """
-    check_detached(request)
+    check_detached(request, workspace)
     plan = plan_request(request).plan
     restore_bundled(request, plan, workspace)
     return detach(plan, workspace, request.only, request.bundled)
 
 
-def check_detached(request: Request) -> None:
-    """Check that a request decides nothing by results, so that its stages can be submitted at once.
+def check_detached(request: Request, workspace: Workspace) -> None:
+    """Check that a request decides nothing by results, and that its stages can be submitted at once.
 
     Raises:
-        SpecError: if it does.
+        SpecError: if they cannot.
     """
     if request.tune:
         raise SpecError("--tune chooses by results; run it without --detach")
     if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
+    if workspace.executor == "auto" or not find("executors", workspace.executor).submits_all:
+        raise SpecError(
+            "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- selfpretrain ...` detaches"
+        )
 
 
 def forecast_request(
@@ -286,10 +292,12 @@ def forecast_request(
 def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> ExperimentFolder:
     """Return the folder of an experiment, its bundled stages restored unless the request is ``fresh``."""
     folder = ExperimentFolder(plan, workspace, request.bundled)
-    if request.fresh:
-        folder.forget()
-    elif found := folder.restore():
-        emit(Event("restored", str(request.bundled), found, found))
+    if distributed.is_main():
+        if request.fresh:
+            folder.forget()
+        elif found := folder.restore():
+            emit(Event("restored", str(request.bundled), found, found))
+    distributed.barrier()
     return folder
 
 
@@ -303,8 +311,10 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
         limit: in seconds.
 
     Raises:
-        SpecError: if the shortened budgets are too small.
+        SpecError: if the shortened budgets are too small, or the stages will not run on this machine.
     """
+    if workspace.executor in ("ray", "slurm"):
+        raise SpecError("--minutes measures steps on this machine; with a cluster set budgets with -s")
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"
     content = [to_dict(study), limit, request.first_seed, str(request.design)]
@@ -313,6 +323,8 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     folder = workspace.runs / plan.experiment.folder
     if (folder / STUDY).is_file():
         share = read_plan(folder).share
+    elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise SpecError("--minutes measures steps in one process: begin without torchrun, which then goes on")
     else:
         empty = replace(workspace, runs=workspace.runs / "none")
         seconds = forecast(plan, empty, timed=True, planner=planner).seconds

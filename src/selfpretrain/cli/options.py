@@ -186,7 +186,7 @@ class RunFlags:
         from .. import api
 
         if self.detach:  # also with --dry-run, which says what a run would do
-            api.check_detached(planned.request)
+            api.check_detached(planned.request, workspace)
         if self.dry_run:
             return api.forecast_request(planned, workspace, gpu, self.measure)
         return api.submit_request(planned.request, workspace) if self.detach else None

@@ -1,11 +1,11 @@
 """Terminal and JSON output shared by several commands."""
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -112,7 +112,7 @@ def wide() -> Console:
 def print_json(content: object) -> None:
     """Print only JSON; with torchrun, only the main process prints."""
     if os.environ.get("RANK", "0") == "0":
-        print(json.dumps(content, indent=1))
+        print(to_json(content, indent=1, inf_nan_mode="null").decode())
 
 
 def warn_of_length(forecast: "Forecast", limited: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import DataError, DoesNotFit, SpecError
+from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
 from ..registry import names, resolve
 from ..system.events import listen
 from . import options as flags
@@ -62,6 +62,8 @@ def study(
     from ..training.cost import COUNTED
     from ..training.gpus import find_gpu
 
+    if name == "all" and run.detach:
+        raise SpecError("--detach submits the jobs of one study at a time; name it")
     most, design = parse_seeds(seeds)
     workspace = run.workspace()
     chosen_scale = flags.scale_of(scale)
@@ -104,12 +106,13 @@ def _every(
     from ..training.gpus import find_gpu
 
     requested = 0
-    unfit: DoesNotFit | None = None
+    failure: SelfPretrainError | None = None
     different = set[str]()
     hours = dict[str, float]()
     found = dict[str, Any]()
     console = Console(quiet=json)
     for each in names("studies"):
+        planned = None
         try:
             planned = plan(each)
             console.rule(each)
@@ -117,9 +120,10 @@ def _every(
         except (SpecError, DataError) as error:
             console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
             found[each] = {"left_out": str(error)}
+            failure = failure or (error if planned else None)
             continue
         except DoesNotFit as error:  # its page says so; the other studies may fit
-            unfit = unfit or error
+            failure = failure or error
             continue
         if json:
             found[each] = content_of(outcome)
@@ -142,5 +146,5 @@ def _every(
     )
     if json:
         print_json({"asked": requested, "different": len(different), "studies": found} | totals)
-    if unfit is not None:
-        raise unfit
+    if failure is not None:
+        raise failure

@@ -158,8 +158,12 @@ def _compress(measures: Measures, lines: list[Json]) -> bytes:
     """Pack measurements and stages; line 1 has the current measurements, and under "more" older ones."""
     *older, last = [*measures.items()] or [("", [])]
     first: Json = {"of": last[0], "measures": last[1]} | ({"more": dict(older)} if older else {})
-    text = "\n".join(json.dumps(line, sort_keys=True) for line in [first, *lines])
-    return lzma.compress(text.encode(), preset=9)
+    content = "\n".join(json.dumps(line, sort_keys=True) for line in [first, *lines]).encode()
+    if len(content) > MAX_BYTES:
+        raise StoreError(
+            f"these results would hold more than {MAX_BYTES >> 20} MB and are not kept; use another --results"
+        )
+    return lzma.compress(content, preset=9)
 
 
 def _contradiction(line: Json, recipe: Json) -> str:

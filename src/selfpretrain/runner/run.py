@@ -81,7 +81,7 @@ def _run_sequentially(folder: ExperimentFolder) -> ExperimentFolder:
             reached.write_plan(notes)
         todo = reached.plan.stages_of(reached.experiment.headline_cells())
         missing = missing_stages(todo, folder.workspace)
-        if not missing:
+        if not distributed.any_process(bool(missing)):
             return reached
         announce(due, folder)
         StageQueue.of(todo, folder.workspace, missing).run()
@@ -94,15 +94,14 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, bundled: P
         The executor's message, which says how to find the jobs.
 
     Raises:
-        SpecError: if the executor cannot run detached.
+        SpecError: if jobs cannot be submitted.
     """
     experiment = plan.experiment
     ExperimentFolder(plan, workspace, bundled).write_plan(
         check_recipes(cell.recipe for cell in experiment.cells)
     )
     missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)
-    kind = find("executors", "serial" if workspace.executor == "auto" else workspace.executor)
-    return kind.detach([stage.counted() for stage in missing], workspace)
+    return find("executors", workspace.executor).detach([stage.counted() for stage in missing], workspace)
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:
@@ -160,6 +159,7 @@ class StageQueue:
         self.failures: list[SelfPretrainError] = []
         self.unfit: list[str] = []  # why stages do not fit into memory
         self.stopping = False
+        self.asked_to_stop = False
 
     @classmethod
     def of(
@@ -174,6 +174,9 @@ class StageQueue:
             SpecError: if a stage was planned with a stub of its data.
         """
         missing = missing_stages(stages, workspace) if missing is None else missing
+        # The processes of torchrun take the same stages, in whatever order they look at the disk.
+        due = set(distributed.broadcast([stage.id for stage in missing]))
+        missing = [stage for stage in stages if stage.id in due]
         for stage in missing:
             if stage.recipe.task_of(stage.recipe.last).stub:
                 raise SpecError(
@@ -183,8 +186,8 @@ class StageQueue:
         costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
         executor = find("executors", _executor_name(missing, costs, workspace))(workspace)
 
-        def is_running(stage: PlannedStage) -> bool:
-            return workspace.folder(stage.id).is_running
+        def is_running(stage: PlannedStage) -> bool:  # with torchrun the first process waits for the lock
+            return distributed.world_size() == 1 and workspace.folder(stage.id).is_running
 
         @contextmanager
         def display() -> Iterator[None]:
@@ -208,8 +211,8 @@ class StageQueue:
                 self._start()
                 for ended in self.executor.poll(PAUSE):
                     self._handle(ended)
-                if self.stop() and not self.stopping:
-                    self.stopping = True
+                if self.stop() and not self.asked_to_stop:
+                    self.asked_to_stop = self.stopping = True
                     self.executor.stop()
         if self.failures:
             raise self.failures[0]
@@ -230,7 +233,8 @@ class StageQueue:
         room = slots - len(self.running)
         # Critical chains first: started last, such a chain would run alone at the end.
         ready.sort(key=lambda stage: self.chains[stage.id] < share)
-        free = list(islice((stage for stage in ready if not self.is_running(stage)), max(room, 0)))
+        open_to_us = (s for s in ready if self.executor.submits_all or not self.is_running(s))
+        free = list(islice(open_to_us, max(room, 0)))
         # With nothing else to do, start a stage that another process has locked: it waits for the lock.
         for stage in free or (ready[:1] if not self.running else []):
             self.waiting.remove(stage)

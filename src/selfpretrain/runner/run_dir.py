@@ -284,6 +284,10 @@ class RunDir:
                     times.append(path.stat().st_mtime)
         return max(times)
 
+    def is_live_elsewhere(self) -> bool:
+        """Return whether another machine works on this stage; the caller holds the lock of this one."""
+        return bool(self._live_elsewhere(self._clock()))
+
     def _clock(self) -> float:
         """Return the time by the clock of the disk, which may differ from that of this machine."""
         os.utime(self.lock)
@@ -296,8 +300,8 @@ def _heartbeat(path: Path) -> Iterator[None]:
     ended = threading.Event()
 
     def touch() -> None:
-        with contextlib.suppress(OSError):  # it was taken over, or published
-            while not ended.wait(CHECKPOINT_SECONDS):
+        while not ended.wait(CHECKPOINT_SECONDS):
+            with contextlib.suppress(OSError):  # taken over, published, or no answer of a shared disk
                 os.utime(path)
 
     thread = threading.Thread(target=touch, daemon=True)

@@ -321,6 +321,7 @@ class RemoteStage:
             workspace,
             runs=workspace.runs.absolute(),
             device=workspace.stage_device,
+            threads=max(1, int(workspace.number("cpus", 1.0))),
             stop=never,
             trackers=(),
             executor="serial",

@@ -62,7 +62,7 @@ def _stages(runs: Path) -> list[RunDir]:
     """Return the stages in a runs folder, and the attempts at them."""
     if not runs.is_dir():
         raise StoreError(f"there is no directory {runs}; give a directory of runs")
-    return [RunDir(path) for path in sorted((runs / "stages").glob("*"))]
+    return [RunDir(path) for path in sorted((runs / "stages").glob("*")) if path.is_dir()]
 
 
 def delete(stages: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]:
@@ -70,6 +70,8 @@ def delete(stages: Iterable[tuple[RunDir, int]]) -> Iterator[tuple[RunDir, int]]
     for stage, size in stages:
         try:
             with stage.stage.exclusive():
+                if stage.stage.is_live_elsewhere():
+                    continue
                 stage.remove()
             yield stage, size
         except Taken:

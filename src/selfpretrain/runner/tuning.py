@@ -1,6 +1,7 @@
 """Hyperparameter tuning of every cell on validation, over the same search space for all arms."""
 
 import itertools
+import math
 from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
@@ -8,7 +9,7 @@ from ..registry import name_of
 from ..training.recipe import Recipe
 from .experiment import Cell, Experiment
 from .run import run_recipes
-from .run_dir import RESULT
+from .run_dir import RESULT, RunDir
 from .workspace import Workspace
 
 TUNING_SEED = 1_000
@@ -51,7 +52,7 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     }
     run_recipes((recipe for recipes in trials.values() for recipe in recipes), workspace, tested=False)
     scores = {
-        place: [float(workspace.stage(recipe).read(RESULT)["scores"]["val"]["score"]) for recipe in recipes]
+        place: [_validation_score(workspace.stage(recipe)) for recipe in recipes]
         for place, recipes in trials.items()
     }
     best = {place: settings[values.index(max(values))] for place, values in scores.items()}
@@ -65,6 +66,12 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     ]
     # A study asks for its own recipes, which were not run: it has nothing to measure then.
     return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=lambda finished: [])
+
+
+def _validation_score(stage: RunDir) -> float:
+    """Return the score of a trial on validation; one that is not finite is below all others."""
+    score = float(stage.read(RESULT)["scores"]["val"]["score"])
+    return score if math.isfinite(score) else -math.inf
 
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:

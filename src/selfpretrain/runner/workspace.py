@@ -77,7 +77,8 @@ def run_context(workspace: Workspace) -> Iterator[Workspace]:
         if distributed.world_size() > 1:  # data parallel: all processes train the same stage
             workspace = replace(workspace, workers=1, executor="serial")
         quiet = workspace.quiet or not distributed.is_main()
-        yield replace(workspace, device=device, quiet=quiet, stop=stop)
+        trackers = workspace.trackers if distributed.is_main() else ()
+        yield replace(workspace, device=device, quiet=quiet, trackers=trackers, stop=stop)
 
 
 def _device(name: str) -> str:

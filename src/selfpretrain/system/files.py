@@ -24,7 +24,7 @@ FORMAT = 1  # version of the layout of run folders
 SEAL = "content_sha256"  # field of a JSON file with the digest of all other fields
 MAX_JSON = 1 << 28  # maximum size in bytes of a JSON file; larger ones are not read
 POLL = 0.1  # seconds between attempts to acquire a lock
-LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}(\.tmp)?")
+LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}\.tmp")
 """Names of the temporary files that a killed process leaves."""
 
 Json = dict[str, Any]

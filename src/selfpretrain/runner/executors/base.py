@@ -1,13 +1,17 @@
 """Base class of executors: start stages somewhere, and report how they ended."""
 
 import abc
+import time
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError
+from ...errors import DoesNotFit, Interrupted, SelfPretrainError
 from ..plan import PlannedStage
 from ..stage import Outcome, replay
 from ..workspace import Workspace
+
+VISIBLE_AFTER = 60.0
+"""Seconds that what another machine has written may take to show on a shared disk."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Executor(abc.ABC):
     """Runs stages somewhere; order and retries are up to the queue."""
 
     attempts: ClassVar[int] = 1  # maximum number of tries of a stage that is lost
+    submits_all: ClassVar[bool] = False  # whether a scheduler has all stages from the beginning, for --detach
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -31,18 +36,19 @@ class Executor(abc.ABC):
     def detach(cls, stages: list[PlannedStage], workspace: Workspace) -> str:
         """Submit all stages to a scheduler that outlives this process, and return how to find them.
 
-        Raises:
-            SpecError: if this executor cannot run detached.
+        Only called where ``submits_all``.
         """
-        raise SpecError(
-            "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- selfpretrain ...` detaches"
-        )
+        raise NotImplementedError
 
     def ended(self, stage: PlannedStage, outcome: Outcome) -> Ended:
         """Return how a stage has ended in another process; replay its events in this one if it is done."""
         how, reason = outcome
         if how == "done":
-            replay(self.workspace.folder(stage.id))
+            folder = self.workspace.folder(stage.id)
+            end = time.monotonic() + VISIBLE_AFTER
+            while not folder.finished and time.monotonic() < end:
+                time.sleep(0.5)
+            replay(folder)
             return Ended(stage, "done")
         if how == "stopped":
             return Ended(stage, "stopped", Interrupted(reason))

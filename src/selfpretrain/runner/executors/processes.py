@@ -96,7 +96,9 @@ class Processes(Executor):
         self._stop.set()
 
     def close(self) -> None:
-        """Wait for the processes to end."""
+        """Wait for the processes to end; what still runs then saves a checkpoint."""
+        self._stop.set()
+        self._forward_events()  # a worker that cannot write its events does not end
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._forward_events()
 

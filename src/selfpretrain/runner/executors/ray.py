@@ -34,6 +34,10 @@ class Ray(Executor):
             "CPU": workspace.number("cpus", 1.0),
             "GPU": workspace.number("gpus", 0.0),
         }
+        if workspace.device.startswith("cuda") and not self._need["GPU"]:
+            raise SpecError(
+                "Ray hides GPUs from stages that ask for none: add --with gpus=1, or --device cpu"
+            )
         self._began = not self._ray.is_initialized()
         if self._began:
             address = workspace.executor_settings.get("address")

@@ -43,6 +43,7 @@ class Slurm(Executor):
     """
 
     attempts: ClassVar[int] = 3
+    submits_all: ClassVar[bool] = True
     slots = 1_000_000  # Slurm does the queueing
 
     def __init__(self, workspace: Workspace) -> None:
@@ -87,7 +88,7 @@ class Slurm(Executor):
     def _submit(self, stages: list[PlannedStage], parent: str | None = None) -> None:
         remote = [RemoteStage.of(stage, self.workspace) for stage in stages]
         dependency = {"dependency": f"afterok:{self._submitted[parent].job_id}"} if parent else {}
-        parameters = {"kill-on-invalid-dep": "yes", "requeue": True} | dependency | self._flags
+        parameters = {"kill-on-invalid-dep": "yes", "requeue": True} | self._flags | dependency
         try:
             slurm = self._submitit.SlurmExecutor(self.workspace.runs.absolute() / "slurm", 10**6)
             slurm.update_parameters(time=10**6, array_parallelism=MAX_ARRAY, additional_parameters=parameters)
