@@ -20,7 +20,7 @@ from ..training.recipe import Budget, Stage
 LARGE = 200_000
 """Training positions from which the network is twice as wide."""
 PRETRAIN_POSITIONS = 5_000_000
-"""Maximum number of positions seen in pretraining."""
+"""Positions seen in pretraining, at most; more where these are fewer than ``PRETRAIN_STEPS`` steps."""
 PRETRAIN_EPOCHS = 60
 """Maximum number of epochs of pretraining."""
 PRETRAIN_MAX_STEPS = 3_500

@@ -131,7 +131,7 @@ class StageQueue:
     They start in order, except that critical chains come first: those that cost more than an even share of
     the remaining work. A stage that is locked by another process is postponed until nothing else is left.
 
-    A lost stage is retried up to ``executor.attempts`` times; a failed one is not. After a failure or a stop
+    A lost stage is tried ``executor.attempts`` times in all; a failed one once. After a failure or a stop
     request no further stage is started, and running ones may finish. A stage that does not fit into memory
     fails alone: only those that start from it are left out.
     """
