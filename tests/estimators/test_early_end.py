@@ -11,7 +11,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier, SequencePretrainer
 from selfpretrain.errors import SpecError
-from selfpretrain.estimators import stopping, training
+from selfpretrain.estimators import search, stopping, training
 from selfpretrain.estimators.search import Search
 from selfpretrain.estimators.simple import SimpleMethods
 from selfpretrain.estimators.training import Trainings
@@ -185,3 +185,14 @@ def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
     assert lines[-1].startswith("stopped, and the best so far is saved; to go on: selfpretrain fit train.csv")
     assert "kept: " in out
     assert len(SequenceClassifier.load(tmp_path / "model").predict(TEXTS)) == 60
+
+
+def test_a_setting_that_ctrl_c_ends_in_its_first_fold_is_no_option():
+    model = SequenceClassifier(**SMALL)
+    task = model._as_task(TEXTS, CLASSES)
+    whole, begun = (search._Trial({"objective": name}, model.recipe(task)) for name in ("causal", "masked"))
+    y = np.arange(20) % 2
+    whole.answers = {fold: (y, np.eye(2)[y]) for fold in (0, 1)}
+    trainings, limit = model._trainings(), stopping.TimeLimit.of(10)
+    of_two_folds = Search(model, task, trainings, limit, [task, task], begun=[whole, begun])
+    assert len(of_two_folds._options([whole]).answers) == 1

@@ -6,12 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
+from selfpretrain.estimators.in_memory import labelled_only, with_test_split
 from selfpretrain.runner import stage as runner_stage
 from selfpretrain.tasks.imported import make_waves
 from selfpretrain.training import cost
@@ -400,3 +402,37 @@ def test_compare_asks_the_question_of_this_project(tmp_path):
     rows = model.compare(seeds=2).to_rows()
     assert {row["column"] for row in rows} == {"scratch", "scratch (matched)", "SPT"}
     assert len(rows) == 6
+
+
+def test_of_the_test_split_of_a_task_sequences_without_a_label_are_not_scored(toy):
+    ages = np.array([len(x) for x in X], dtype=float)
+    ages[::3] = np.nan
+    classes = [None if np.isnan(age) else label for age, label in zip(ages, y, strict=True)]
+    numbers = SequenceRegressor(**TOY).fit(X, ages)
+    for model, given in ((toy, classes), (numbers, ages)):
+        task = with_test_split(type(model)(**TOY)._as_task(X, given, groups=np.arange(80) // 4), 0)
+        known = labelled_only(task.load("test"))
+        assert 0 < len(known) < len(task.load("test"))
+        right = known.targets.numpy()
+        if model is toy:
+            assert model.score(task) == (model.predict(known) == model.classes_[right]).mean()
+        else:
+            offset = task.data().offsets.target
+            assert model.score(task) == pytest.approx(r2_score(right + offset, model.predict(known)))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_missing_group_is_refused_and_no_group_by_itself(missing, toy):
+    groups = [missing if i % 2 else f"patient {i}" for i in range(80)]
+    with pytest.raises(DataError, match="groups has missing entries; every sequence needs one"):
+        SequenceClassifier(**TOY)._as_task(X, y, groups=groups)
+    with pytest.raises(DataError, match="groups has missing entries"):
+        toy.evaluate(X, y, groups=groups)
+
+
+@pytest.mark.parametrize(("given", "count"), [("y", 9), ("y", 11), ("groups", 9), ("groups", 11)])
+def test_labels_or_groups_of_other_sequences_are_refused_where_scores_are_asked_for(given, count, toy):
+    whole = {"y": y, "groups": np.arange(80)}
+    some = {name: values[: count if name == given else 10] for name, values in whole.items()}
+    with pytest.raises(DataError, match=f"X has 10 sequences, but {given} has {count} entries"):
+        toy.evaluate(X[:10], **some)

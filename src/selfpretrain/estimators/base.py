@@ -322,7 +322,7 @@ class SequenceEstimator(TaskFitting):
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
 
         Raises:
-            DataError: if no example has a label.
+            DataError: if no example has a label, or there is not one label and one group for each.
         """
         if self._predicts and not isinstance(X, str | Task):
             refuse_missing(y, type(self).__name__)
@@ -330,7 +330,10 @@ class SequenceEstimator(TaskFitting):
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
-        known = Annotations(y_true).labelled
+        else:
+            check_lengths(len(outputs), y_true, groups)
+        # Of positions these are counts, those of true classes first.
+        known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
         return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]

@@ -428,13 +428,15 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
     """Check that there is one label, and one group, for every sequence.
 
     Raises:
-        DataError: if there are more or fewer.
+        DataError: if there are more or fewer, or if a group is missing.
     """
     for name, values in (("y", y), ("groups", groups)):
         if values is not None and len(values) != count:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
             )
+    if groups is not None and any(map(is_missing, plain_labels(groups))):
+        raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
 
 
 def val_groups(folds: Sequence[Task]) -> np.ndarray | None:

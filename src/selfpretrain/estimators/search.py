@@ -359,6 +359,7 @@ class Search:
         With one split the first round is left out, whose networks had fewer steps.
         """
         begun = finished if len(self.folds) == 1 else self.begun
+        begun = [trial for trial in begun if trial.answers]  # one may have been interrupted before its first
         trials = [trial for trial in begun if finite(_joined(trial.answers))] or finished
         found = []
         for trial in trials:
