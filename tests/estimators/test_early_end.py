@@ -73,6 +73,9 @@ def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_tra
     assert "exhaustive=True" in model.left_out_
     again = SequenceClassifier.load(model.save(tmp_path / "model"))
     assert (again.predict(TEXTS) == model.predict(TEXTS)).all()
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert model.kept_ in card and "The network was not trained" in card
+    assert "of at most 7 positions" in card  # without signs
 
 
 def test_of_few_values_the_kept_features_remember_no_sequence(no_training):
@@ -196,3 +199,11 @@ def test_a_setting_that_ctrl_c_ends_in_its_first_fold_is_no_option():
     trainings, limit = model._trainings(), stopping.TimeLimit.of(10)
     of_two_folds = Search(model, task, trainings, limit, [task, task], begun=[whole, begun])
     assert len(of_two_folds._options([whole]).answers) == 1
+
+
+def test_ctrl_c_with_labels_too_few_to_hold_any_out_is_told(monkeypatch, no_training):
+    usual = SequenceClassifier._usual_method
+    monkeypatch.setattr(SequenceClassifier, "_usual_method", lambda *given: [usual(*given), interrupt()][0])
+    with pytest.warns(UserWarning, match="fit was interrupted: the best so far is kept"):
+        model = SequenceClassifier(**SMALL).fit(TEXTS[:10], CLASSES[:10])
+    assert model.interrupted_ and model.simple_
