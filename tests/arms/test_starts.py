@@ -7,12 +7,16 @@ import pytest
 import torch
 
 import toys
+from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.base import LayerContext
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find
 from selfpretrain.studies.arms.autocorrelation import DIAGONAL, Autocorrelation
 from selfpretrain.studies.arms.mimetic import Mimetic
+from selfpretrain.studies.arms.probe import HeadAlone
 from selfpretrain.studies.recipes.defaults import small_arms
+from selfpretrain.training.recipe import build_network
+from selfpretrain.training.transfer import freeze
 
 TASK = toys.Majority(length=16, shortest=16, examples=120, signal="values")
 
@@ -77,3 +81,14 @@ def test_the_start_reads_inputs_of_training_alone(monkeypatch):
     monkeypatch.setattr(toys.Majority, "load", without_labels)
     assert Autocorrelation().recipe(TASK, arms).model == before
     assert {*read} == {"train"}
+
+
+def test_a_head_alone_is_trained_without_muon():
+    """Which is for matrices below the head."""
+    task = toys.Majority()
+    arms = small_arms(task, Attention(2), Masked(0.3)).with_setting("finetune.optim.optimizer", '"muon"')
+    recipe = HeadAlone().recipe(task, arms)
+    network = build_network(recipe)
+    freeze(network, recipe.last.freeze)
+    groups = recipe.last.optim.build(network, {}).param_groups
+    assert {id(p) for group in groups for p in group["params"]} == {id(p) for p in network.head.parameters()}

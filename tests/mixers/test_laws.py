@@ -136,6 +136,8 @@ def test_a_cell_goes_on_from_its_state(name):
         ("gla", {}, LayerContext(12, L), "gla halves its heads of 3, which must be even"),
         ("mamba2", {"heads": 8}, LayerContext(12, L), "width 12 does not split into 8 heads"),
         ("b2s6", {"blocks": 3}, LayerContext(8, L), "16 channels of b2s6 do not split into 3 blocks"),
+        ("mamba3", {"heads": 3}, LayerContext(8, L), "16 channels of mamba3 do not split into 3 heads"),
+        ("rwkv4", {}, LayerContext(1, L), "use a width of 2 or more"),
         ("deltanet", {"heads": 3}, LayerContext(8, L), "width 8 does not split into 3 heads"),
         ("retnet", {"heads": 8}, LayerContext(8, L), "a head size of 1 must be even"),
         ("rwkv7", {"heads": 8}, LayerContext(8, L), "rwkv7 needs heads of 2 features"),

@@ -19,8 +19,9 @@ from engines import run_experiment
 from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.config import from_dict, to_dict
-from selfpretrain.errors import Interrupted, SpecError, StageFailed, first_line
+from selfpretrain.errors import Interrupted, SpecError, StageFailed, StoreError, first_line
 from selfpretrain.mixers.base import LayerContext
+from selfpretrain.mixers.common.hf_model import HfModel, translate_errors
 from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
@@ -289,6 +290,27 @@ def test_a_model_of_transformers_passes_every_probe(config, causal):
     assert check(mixer, LayerContext(WIDTH, LENGTH, causal)).failures == []
     with pytest.raises(SpecError, match="at most 64"):
         mixer.build(LayerContext(WIDTH, 65, causal))
+
+
+def test_a_model_whose_positions_start_behind_padding_has_fewer_of_them():
+    pytest.importorskip("transformers")
+    settings = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    settings |= {"model_type": "roberta", "vocab_size": 8, "max_position_embeddings": 18, "pad_token_id": 1}
+    mixer = HfModel("tiny-roberta", json.dumps(settings))
+    assert mixer.build(LayerContext(8, 16))(torch.randn(1, 16, 8)).shape == (1, 16, 8)
+    with pytest.raises(SpecError, match="at most 16"):
+        mixer.build(LayerContext(8, 17))
+
+
+def test_any_error_of_the_library_is_one_line_and_ours_pass():
+    class Odd(Exception):
+        pass
+
+    said = "the checkpoint odd cannot be used: Validation error for field 'x': wrong$"
+    with pytest.raises(SpecError, match=said), translate_errors("odd"):
+        raise Odd("Validation error for field 'x':\n    wrong\n\nmore")
+    with pytest.raises(StoreError, match=r"^ours$"), translate_errors("odd"):
+        raise StoreError("ours")
 
 
 def test_a_checkpoint_keeps_the_dots_of_its_name(config, tmp_path):

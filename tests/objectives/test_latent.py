@@ -13,10 +13,11 @@ from selfpretrain.data.dataset import generator
 from selfpretrain.data.spec import SequenceSpec, Tokens
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.bigbird import BigBird
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.contrastive import Contrastive
-from selfpretrain.objectives.latent import COLLAPSED, SLICES, Latent, opposite, sigreg
+from selfpretrain.objectives.latent import COLLAPSED, SLICES, Latent, partners, sigreg
 from selfpretrain.studies.arms.joint import JointTraining
 from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training.model import Model
@@ -100,7 +101,7 @@ def test_collapse_is_found_and_called_so():
 
 def test_pairs_are_of_one_sequence():
     wanted = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 0, 1]]).bool()
-    partner, other = opposite(wanted)
+    partner, other = partners(wanted)
     assert partner.tolist() == [2, 3, 0, 1, 4, 6, 5]
     assert other.tolist() == [True] * 4 + [False] + [True] * 2
 
@@ -145,6 +146,23 @@ def test_the_average_follows_slowly_and_is_not_trained():
         torch.testing.assert_close(value, expected, msg=name)
         assert value.requires_grad is False
     assert not torch.equal(average.embed.symbol.weight, before["embed.symbol.weight"])
+
+
+def test_an_average_copies_patterns_of_sparse_attention_only_if_they_changed():
+    objective, task = Latent("masked", "average"), toys.Majority()
+    recipe = Recipe(task, Model(BigBird(heads=2), 8, 1), (Stage(objective, Budget(steps=1)),))
+    net = build_network(recipe)
+    average = net.head.average
+    (ours,), (theirs,) = (
+        [x for x in each.buffers() if x.dtype == torch.bool] for each in (net.blocks, average.blocks)
+    )
+    net.head.follow(net)
+    version = theirs._version
+    net.head.follow(net)
+    assert theirs._version == version
+    ours.copy_(~ours)  # as a transfer of weights does
+    net.head.follow(net)
+    assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("objective", KINDS, ids=str)

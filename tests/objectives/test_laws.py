@@ -267,6 +267,19 @@ def test_weights_of_classes_must_be_as_many(name, target):
 # ---- labels and denoising at once
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if getattr(OBJECTIVES[n], "rebuilds", False)])
+def test_every_parameter_that_joint_training_trains_gets_a_gradient(name):
+    denoise = OBJECTIVES[name]()
+    task = next(task for task in TASKS if suits(denoise, task))
+    data = task.load("train")
+    objective = Joint(Classify(), denoise).measured(data)
+    net = network(objective, task)
+    targets = objective.make_targets(data.batch(torch.arange(16)), task.form, generator("test"))
+    objective.loss(answers(net, targets), targets, task.form).backward()
+    missing = {name for name, p in net.named_parameters() if p.grad is None}
+    assert missing == (set() if objective.masks_inputs else {"embed.mask_token"})
+
+
 @pytest.fixture
 def joint():
     task = toys.Majority()
@@ -322,6 +335,10 @@ def test_labels_with_masked_inputs_do_not_depend_on_what_is_masked(signal):
     assert min(shares) < 0.3 and max(shares) > 0.7  # a rate for each example
     parts = [answers(net, targets.part(rank, 4)) for rank in range(4)]
     torch.testing.assert_close(torch.stack(parts, 1).flatten(0, 1), answers(net, targets))
+
+
+def test_a_wrapped_objective_pools_if_the_objective_does():
+    assert MaskedInputs(Classify()).pools and not MaskedInputs(Masked()).pools
 
 
 def test_inputs_are_masked_in_training_alone():

@@ -38,6 +38,7 @@ class Means(nn.Module):
         self.table = nn.Parameter(torch.zeros(TABLE, width)) if fault == "table" else None
         self.dead = nn.Parameter(torch.zeros(width)) if fault == "dead" else None
         self.norm = nn.BatchNorm1d(width) if fault == "norm" else None
+        self.zero = nn.Parameter(torch.zeros(width)) if fault == "zero" else None
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Means of the past, with a fault."""
@@ -49,6 +50,7 @@ class Means(nn.Module):
 FAULTS = {
     "": lambda layer, x, u, y: y,
     "dead": lambda layer, x, u, y: y,
+    "zero": lambda layer, x, u, y: y / (layer.zero == 0),
     "future": lambda layer, x, u, y: y + F.pad(u[:, 1:], (0, 0, 0, 1)),
     "padding": lambda layer, x, u, y: y + x.flip(1).cumsum(1).flip(1),
     "padded length": lambda layer, x, u, y: y / x.shape[1],

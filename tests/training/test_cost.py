@@ -229,3 +229,14 @@ def test_steps_of_long_sequences_are_estimated_without_a_pass_and_short_ones_cou
     told = planner.plan(long)
     assert told.flops == pytest.approx(6 * told.parameters * 1200 * long.last.batch * told.steps)
     assert not planner.exact and "6 per parameter" in planner.note
+
+
+def test_padding_of_pairs_is_that_of_both_sequences(monkeypatch):
+    task = toys.Majority(length=24, shortest=24)
+    data = task.load("train")
+    pairs = replace(
+        data, starts=data.starts.repeat(2, 1), lengths=data.lengths * torch.tensor([[4], [1]]) // 4
+    )
+    monkeypatch.setattr(cost, "training_data", lambda recipe: pairs)
+    made = Recipe(task, Model(Attention(2), 8, 1), (Stage(Classify(), Budget(steps=1)),))
+    assert cost.Planner(rough_above=0).plan(made).padding == 1 - (1 + 1 / 4) / 2

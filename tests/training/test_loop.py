@@ -3,24 +3,30 @@
 import functools
 import itertools
 import json
+import math
 import os
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import several
 import torture
 import toys
 from engines import free_port
 from selfpretrain.errors import Interrupted, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.common.own_network import mixer_of as own
 from selfpretrain.mixers.s4d import S4D
+from selfpretrain.mixers.window import Window
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.regress import Regress
 from selfpretrain.runner.run_dir import CHECKPOINT, RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
@@ -30,7 +36,8 @@ from selfpretrain.training import evaluate as evaluation
 from selfpretrain.training import train as trainer
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
-from selfpretrain.training.recipe import Budget, Recipe, Stage
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
+from selfpretrain.training.train import TrainingData
 
 SPT = Recipe(
     toys.Majority(shortest=20),
@@ -372,6 +379,70 @@ def test_the_best_weights_are_those_of_the_criterion(tmp_path, signal, objective
     best = max(vals, key=lambda line: line[criterion])
     assert result(folder)["best_step"] == best["step"]
     assert result(folder)["scores"]["val"][criterion] == pytest.approx(best[criterion])
+
+
+def test_the_loss_selects_where_equal_targets_have_no_r2():
+    task = several.majority("reals")
+    train = task.load("train")
+    val = replace(train, targets=torch.ones_like(train.targets))
+    stage = Stage(Regress(), Budget(steps=8), Optim(lr=0.1), evals=8)
+    network = build_network(Recipe(task, Model(Attention(2), 8, 1), (stage,)))
+    losses = {}
+
+    def log(kind, progress, numbers):
+        if kind == "val":
+            assert math.isnan(numbers["r2"])
+            losses[numbers["step"]] = numbers["loss"]
+
+    found = trainer.train(stage, network, TrainingData(task.form, train, val), log=log)
+    assert found.best_step == min(losses, key=losses.get) and found.best_score == -min(losses.values())
+    assert found.scores["loss"] == min(losses.values())
+
+
+def a_run(mixer=None, checkpoint=None):
+    stage = SPT.last
+    network = build_network(Recipe(SPT.task, Model(mixer or Attention(2), 16, 1), (stage,)))
+    data = SPT.task.load("train")
+    return trainer._Run(
+        stage,
+        network,
+        TrainingData(SPT.task.form, data, data),
+        0,
+        1,
+        {},
+        checkpoint or trainer.Checkpoint(),
+        trainer.no_log,
+    )
+
+
+def test_checkpoints_that_take_long_are_rare(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(trainer.time, "perf_counter", lambda: clock.now)
+
+    class Slow(trainer.Checkpoint):
+        def save(self, tensors, state):
+            saved.append(clock.now)
+            clock.now += 10.0
+
+    for seconds, most in ((20.0, 1 / 20), (0.0, 1.0)):
+        monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", seconds)
+        saved, start, made = [], clock.now, a_run(checkpoint=Slow())
+        for _ in range(1000):
+            clock.now += 1.0
+            made.clock = clock.now
+            made.save_if_due()
+        assert 0 < 10.0 * len(saved) <= most * (clock.now - start)
+    assert len(saved) == 1000, "0 seconds: after every step"
+
+
+@pytest.mark.parametrize(("mixer", "sends"), [(Window(heads=2), False), (own("own_networks:Conv")(), True)])
+def test_processes_send_buffers_of_other_code_alone(mixer, sends, monkeypatch):
+    """Those of this package are equal in all, and sparse attention plans anew when they change."""
+    wrap = Mock()
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    monkeypatch.setattr(trainer, "DistributedDataParallel", wrap)
+    a_run(mixer).batches.close()
+    assert wrap.call_args.kwargs == {"broadcast_buffers": sends}
 
 
 def test_a_criterion_that_is_not_measured_is_refused(tmp_path):

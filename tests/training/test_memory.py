@@ -65,6 +65,13 @@ def test_examples_that_depend_on_others_or_on_random_numbers_stay_in_one_batch(t
         fit_stage(recipe(**model), 49.0)
 
 
+def test_no_more_micro_batches_are_tried_than_are_allowed(takes, monkeypatch):
+    monkeypatch.setattr(memory, "MOST_PARTS", 4)
+    assert fit_stage(recipe(), 12.5).grad_accumulation == 4
+    with pytest.raises(DoesNotFit, match=r"12.5 GB with recomputed activations and 4 micro-batches"):
+        fit_stage(recipe(), 12.0)
+
+
 def test_what_takes_too_much_in_any_way_is_refused(takes):
     with pytest.raises(DoesNotFit, match=r"6.2 GB with recomputed activations and 8 micro-batches"):
         fit_stage(recipe(), 6.0)

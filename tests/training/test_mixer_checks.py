@@ -60,6 +60,11 @@ def test_an_unstable_lssl_is_warned_of_and_a_stable_layer_is_not():
     assert found["attention"].result == found["s4d"].result == "ok"
 
 
+def test_a_probe_that_no_random_weights_allow_is_not_applicable():
+    (found,) = check(Faulty("zero"), LayerContext(WIDTH, LENGTH, True), ["causality of any weights"]).probes
+    assert (found.result, found.said) == ("not applicable", "random weights give outputs that are not finite")
+
+
 @pytest.mark.parametrize(
     ("fault", "probes"),
     [

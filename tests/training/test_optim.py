@@ -10,6 +10,7 @@ from selfpretrain.config import to_dict
 from selfpretrain.data.dataset import generator
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
+from selfpretrain.mixers.hyena import Hyena
 from selfpretrain.mixers.resnet import ResNet
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
@@ -45,7 +46,9 @@ def gradients(net):
 def test_muon_updates_matrices_as_torch_does_and_all_else_as_adamw_does():
     ours, theirs = network(), network()
     optimizer = Optim(lr=1e-2, weight_decay=0.1, optimizer="muon").build(ours, {})
-    names = {name for name, p in ours.named_parameters() if any(p is each for each in hidden_matrices(ours))}
+    names = {
+        name for name, p in ours.named_parameters() if any(p is each for each in hidden_matrices(ours, {}))
+    }
     assert names == {f"blocks.0.mixer.{x}.weight" for x in ("q", "k", "v", "out")} | {
         f"blocks.0.mlp.{x}.weight" for x in ("up", "down")
     }
@@ -72,8 +75,20 @@ def test_slow_parameters_of_a_mixer_stay_with_adamw():
     assert rate == 1e-3
 
 
+def test_slow_matrices_of_a_mixer_stay_with_adamw_without_decay():
+    net, slow = network(Hyena()), Hyena().slow()
+    kernels = {id(p) for p in net.blocks[0].mixer.kernels.parameters()}
+    matrices = hidden_matrices(net, slow)
+    assert any(matrix is net.blocks[0].mixer.out.weight for matrix in matrices)
+    assert kernels and not kernels & {id(p) for p in matrices}
+    optim = Optim(lr=1e-2, weight_decay=0.1, optimizer="muon")
+    groups = [g for g in optim.build(net, slow).param_groups if kernels & {id(p) for p in g["params"]}]
+    assert [(g["lr"], g["weight_decay"], "momentum" in g) for g in groups] == [(1e-3, 0.0, False)]
+    assert 0 < optim.flops(net, slow) < optim.flops(net, {})
+
+
 def test_muon_without_matrices_is_refused_in_one_line():
-    with pytest.raises(SpecError, match="no linear layer; use optimizer=adamw"):
+    with pytest.raises(SpecError, match="no linear layer that is trained; use optimizer=adamw"):
         Optim(optimizer="muon").build(torch.nn.Sequential(torch.nn.Linear(2, 2)), {})
     arms = small_arms(TASK, ResNet(), Masked(0.3)).with_setting("model.expand", "0")
     assert "no linear layer" in MuonScratch().refusal(TASK, arms)

@@ -12,6 +12,7 @@ import torch
 
 import toys
 from processes import SUPPORT
+from selfpretrain.data.dataset import generator
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
@@ -27,8 +28,8 @@ from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.training.model import Model
-from selfpretrain.training.recipe import Budget, Recipe, Stage
-from selfpretrain.training.step import default_precision, precision_context, prepare
+from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
+from selfpretrain.training.step import default_precision, precision_context, prepare, step
 from steps import MIXERS, TOKENS, apart, asked, data, every_mixer, gradients, statistics
 
 TRACED = ("s4d",)
@@ -198,3 +199,20 @@ def test_products_on_a_gpu_are_as_precise_as_asked_and_settings_come_back(precis
     assert seen == {"tf32" if precision == "tf32" else "ieee"}
     assert [part.fp32_precision for part in parts] == before
     assert (default_precision("cuda:1"), default_precision("cpu")) == ("bf16", "fp32")
+
+
+def test_backward_passes_are_as_precise_as_forward_ones_whatever_the_setting():
+    """As cuDNN's convolutions, whose setting at first is TF32; here with that of products on CPUs."""
+    task = toys.Majority()
+    stage = Stage(Classify(), Budget(steps=1), batch=4)
+    network = build_network(Recipe(task, Model(Attention(2), 8, 1), (stage,)))
+    targets = stage.objective.make_targets(task.load("train").batch(torch.arange(4)), task.form, generator(0))
+    products = torch.backends.mkldnn.matmul
+    before, products.fp32_precision = products.fp32_precision, "bf16"
+    found = []
+    network.head.linear.weight.register_hook(lambda gradient: found.append(products.fp32_precision))
+    try:
+        step(network, stage.optim.build(network, {}), stage, task.form, targets)
+        assert found == ["ieee"] and products.fp32_precision == "bf16"
+    finally:
+        products.fp32_precision = before

@@ -22,8 +22,10 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.slstm import SLSTM
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, name_of
+from selfpretrain.system import distributed
 from selfpretrain.tasks.base import DatasetStub
 from selfpretrain.training import cost, flops, shortcuts, trace
 from selfpretrain.training.model import Model
@@ -44,8 +46,8 @@ def nothing_remembered(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
-def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, **stage):
-    model = Model(mixer, width=32, depth=depth, expand=0 if mixer.whole else 2, causal=causal)
+def recipe(mixer, objective=None, task=TASK, depth=2, causal=False, norm="layer", **stage):
+    model = Model(mixer, width=32, depth=depth, expand=0 if mixer.whole else 2, norm=norm, causal=causal)
     return Recipe(task, model, (Stage(objective or Classify(), Budget(steps=1), **({"batch": 4} | stage)),))
 
 
@@ -108,6 +110,36 @@ def test_a_trace_knows_whether_examples_depend_on_others_or_on_random_numbers(ho
 @pytest.mark.parametrize("name", ["Drops", "DropsWeights", "Normalises"])
 def test_a_trace_sees_random_numbers_and_batches_that_no_module_has(name):
     assert not trace_step(recipe(mixer_of(f"own_networks:{name}")())).independent
+
+
+@pytest.mark.parametrize(
+    ("norm", "objective"), [("batch", Classify()), ("layer", Latent(guard="sigreg"))], ids=["norm", "sigreg"]
+)
+def test_processes_of_a_group_trace_and_count_as_one_alone_does(norm, objective, monkeypatch):
+    """The batch of a trace is the share of a process already, and others may not be counting now."""
+    made = recipe(Attention(), objective, causal=True, norm=norm)
+    data = DatasetStub(made.task.form, 4, 4, 4).examples("train")
+
+    def found():
+        targets = objective.make_targets(data.batch(torch.arange(4)), made.task.form, generator("cost"))
+        counted = flops.count_step(build_network(made), objective, made.task.form, targets)
+        trace.TRACES.clear()
+        return trace_step(made), counted
+
+    single = found()
+    monkeypatch.setattr(distributed.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed.dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(distributed.dist, "get_rank", lambda: 1)
+    assert (distributed.world_size(), distributed.rank()) == (2, 1)
+    assert found() == single
+
+
+def test_an_average_of_weights_takes_their_size_and_only_it_changes_the_key():
+    made = recipe(Attention())
+    with_average = made.with_last(replace(made.last, average=0.9))
+    usual, more = trace_step(made), trace_step(with_average)
+    assert more.peak_bytes - usual.peak_bytes == usual.by_source["weights"] == more.by_source["average"]
+    assert trace.trace_key(made, 64, False) != trace.trace_key(with_average, 64, False)
 
 
 def test_what_saves_memory_takes_less():

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Real
 from torch import Tensor
 
 from ..errors import SpecError
@@ -57,8 +57,12 @@ class BatchSampler:
         """Return the padded length of each batch of the first epochs, (steps,)."""
         return torch.cat([self.lengths[self._epoch_batches(epoch)].amax(1) for epoch in range(epochs)])
 
-    def padding_share(self, lengths: Int[Tensor, "n"]) -> float:
-        """Return the share of positions in the first epoch that are padding, given lengths without it."""
+    def padding_share(self, lengths: Real[Tensor, "n"]) -> float:
+        """Return the share of positions in the first epoch that are padding.
+
+        Args:
+            lengths: of the examples without it, the mean over their views.
+        """
         padded = self.padded_lengths().sum() * self.size
         return 1 - float(lengths[self._epoch_batches(0)].sum()) / float(padded)
 

@@ -16,7 +16,6 @@ backward recurrence.
 """
 
 import math
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import torch
@@ -25,9 +24,10 @@ from pydantic import Field
 from torch import nn
 
 from ..config import Count, Positive, Share, spec
+from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.attention_heads import head_size, merge_heads, rotate, split_heads
+from .common.attention_heads import merge_heads, rotate, split_heads
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
 from .ops.linear_attention import decayed_attention
@@ -50,7 +50,9 @@ class Mamba3(Mixer):
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the recurrent layer."""
-        head_size(replace(context, width=self.expand * context.width), self.heads)
+        channels = self.expand * context.width
+        if channels % self.heads:
+            raise SpecError(f"{channels} channels of mamba3 do not split into {self.heads} heads")
         return Directions(context, lambda: Mamba3Cell(context.width, self))
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..config import spec
+from ..errors import SpecError
 from .base import LayerContext
 from .common.transformers_layer import TransformersMixer, rwkv_attention
 
@@ -28,7 +29,13 @@ class RWKV4(TransformersMixer):
     operations: ClassVar = {"rwkv_linear_attention": rwkv_attention}
 
     def config(self, context: LayerContext) -> dict[str, Any]:
-        """Return the depth of the network, by which decays and shifts of a block start."""
+        """Return the depth of the network, by which decays and shifts of a block start.
+
+        Raises:
+            SpecError: if there is but one channel.
+        """
+        if context.width < 2:
+            raise SpecError("rwkv4 spreads its decays over the channels: use a width of 2 or more")
         return {"num_hidden_layers": max(context.depth, 2), "attention_hidden_size": context.width}
 
     @torch.no_grad()

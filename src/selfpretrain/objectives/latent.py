@@ -152,6 +152,7 @@ class TargetHead(LatentHead):
         self.linear = nn.Linear(width, width)
         self.settings = settings
         self.average: nn.Module | None = None  # slow average of the network without its head
+        self.patterns: dict[str, int] = {}  # versions of the network's boolean buffers that it has copied
 
     def attach(self, network: nn.Module) -> None:
         """Copy the network, if its average is the target."""
@@ -165,7 +166,13 @@ class TargetHead(LatentHead):
         """Move the average towards the network."""
         if self.average is None:
             return
-        move_average(self.average.state_dict(), network.state_dict(), 1 - self.settings.decay)
+        average = self.average.state_dict()
+        weights = network.state_dict()
+        patterns = {name: weights[name]._version for name, x in average.items() if x.dtype == torch.bool}
+        if patterns == self.patterns:  # a copy would change the version, and sparse attention plan anew
+            average = {name: x for name, x in average.items() if name not in patterns}
+        self.patterns = patterns
+        move_average(average, weights, 1 - self.settings.decay)
 
     def train(self, mode: bool = True) -> "TargetHead":
         """Set the mode of the head; the average stays in evaluation mode, without dropout."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 import torch.distributed as dist
@@ -27,14 +28,27 @@ def process_group(device: str) -> Iterator[str]:
         dist.destroy_process_group()
 
 
+_alone = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Act as a single process in this block: what is traced or counted concerns no other."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
 def world_size() -> int:
     """Return the number of processes that train together."""
-    return dist.get_world_size() if dist.is_initialized() else 1
+    return dist.get_world_size() if dist.is_initialized() and not _alone.get() else 1
 
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return dist.get_rank() if dist.is_initialized() else 0
+    return dist.get_rank() if dist.is_initialized() and not _alone.get() else 0
 
 
 def is_main() -> bool:

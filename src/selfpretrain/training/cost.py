@@ -28,6 +28,7 @@ from ..data.dataset import SequenceDataset, generator
 from ..errors import SelfPretrainError, StageFailed, first_line
 from ..objectives.base import ObjectiveBatch
 from ..registry import name_of
+from ..system.distributed import alone
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
@@ -144,8 +145,9 @@ class Planner:
                 parameters = sum(p.numel() for p in network.parameters())
                 per_step = _of_shipped_results().get(_key(replace(recipe, seed=0)), 0.0)
                 per_step = per_step or _flops_per_step(recipe, network, data, order)
-                per_step += recipe.last.optim.flops(network)
-        return Cost(1, per_step, order.per_epoch, order.padding_share(data.lengths.amax(0)), parameters)
+                per_step += recipe.last.optim.flops(network, recipe.model.mixer.slow())
+        padding = order.padding_share(data.lengths.double().mean(0))
+        return Cost(1, per_step, order.per_epoch, padding, parameters)
 
 
 def _one_step(recipe: Recipe) -> Recipe:
@@ -231,7 +233,7 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     took: list[float] = []
     hook = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
-    with as_stage_failure(recipe), hook:  # the time limit is checked after every module
+    with as_stage_failure(recipe), alone(), hook:  # the time limit is checked after every module
         network = _network(recipe)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():

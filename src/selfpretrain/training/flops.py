@@ -12,6 +12,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from ..data.spec import SequenceSpec
 from ..objectives.base import Objective, ObjectiveBatch
+from ..system.distributed import alone
 
 aten = torch.ops.aten
 FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
@@ -31,7 +32,7 @@ def count_step(
 
 def count_flops(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float, float]:
     """Return the FLOPs of a loss and its gradients, which are dropped: (all but FFTs, FFTs)."""
-    with torch.enable_grad(), _Counter() as counter:
+    with alone(), torch.enable_grad(), _Counter() as counter:
         loss().backward()
     network.zero_grad(set_to_none=True)
     return float(counter.rest), float(counter.ffts)

@@ -110,7 +110,7 @@ def _ways(
         yield True, parts
     as_given = _as_run(recipe, stage, stage.activation_checkpointing, parts)
     if not stage.objective.whole_batch and trace(as_given, length, padded).independent:
-        while parts <= MOST_PARTS and stage.batch % (2 * parts) == 0:
+        while 2 * parts <= MOST_PARTS and stage.batch % (2 * parts) == 0:
             parts *= 2
             yield True, parts
 

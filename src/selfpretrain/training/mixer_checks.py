@@ -41,8 +41,8 @@ class CheckFailed(Exception):
     """A probe failed; the message says which output depends on which input."""
 
 
-class Unsteady(Exception):
-    """Two passes over the same inputs give different outputs, so that a probe cannot decide."""
+class Undecided(Exception):
+    """A probe cannot tell; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ class _Subject:
         except CheckFailed:
             if torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
                 raise
-            raise Unsteady from None  # they change without replacing anything
+            # They change without replacing anything.
+            raise Undecided(f"{self.during}outputs are random, whatever the seed") from None
 
     def assert_equal(self, a: Vectors, b: Vectors, where: Bool[Tensor, "B L"], what: str) -> None:
         """Check that outputs do not differ at these positions by more than rounding errors."""
@@ -271,6 +272,7 @@ def _causality_of_any_weights(subject: _Subject) -> None:
             return
         for parameter in module.parameters():
             parameter.mul_(0.5)
+    raise Undecided("random weights give outputs that are not finite")
 
 
 @_probe
@@ -394,8 +396,8 @@ def _try_probe(name: str, probe: Callable[[_Subject], object], subject: _Subject
         probe(subject)
     except CheckFailed as error:
         return Probe(name, "fails", str(error))
-    except Unsteady:
-        return Probe(name, "not applicable", f"{subject.during}outputs are random, whatever the seed")
+    except Undecided as error:
+        return Probe(name, "not applicable", str(error))
     except Exception as error:
         return Probe(name, "fails", f"{subject.during}{_reason(error)}")
     return Probe(name, "ok")

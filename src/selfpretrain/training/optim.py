@@ -76,7 +76,7 @@ class Optim:
     lr: Positive = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     schedule: Literal["cosine", "constant", "plateau"] = "cosine"
-    warmup: Rate = 0.05  # linear warm-up, as a share of the stage
+    warmup: Rate = 0.05  # linear warm-up, as a share of the stage, or of `cosine_steps` if given
     final: Rate = 0.0  # learning rate at the end of the cosine schedule, as a share of lr
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     clip: Annotated[float, Field(ge=0)] = 1.0  # maximum gradient norm; 0 disables clipping
@@ -97,7 +97,7 @@ class Optim:
         Raises:
             SpecError: if Muon has no matrix to update.
         """
-        matrices = hidden_matrices(network) if self.optimizer == "muon" else []
+        matrices = hidden_matrices(network, slow) if self.optimizer == "muon" else []
         if self.optimizer == "muon" and not matrices:
             raise SpecError(NO_MATRICES)
         ours = set(map(id, matrices))
@@ -112,14 +112,14 @@ class Optim:
         rates = {"lr": self.lr, "base": self.lr, "weight_decay": self.weight_decay}
         return _MuonAndAdamW([{"params": matrices, **rates, **MUON}, *named], self.betas, fused)
 
-    def flops(self, network: nn.Module) -> float:
+    def flops(self, network: nn.Module, slow: Mapping[str, float]) -> float:
         """Return the FLOPs of an update: those of Muon's iteration; AdamW has no products of matrices.
 
         An iteration on an (n, m) matrix, n <= m, is X X^T, a square of n x n and a product with X.
         """
         if self.optimizer == "adamw":
             return 0.0
-        sizes = [sorted(matrix.shape) for matrix in hidden_matrices(network)]
+        sizes = [sorted(matrix.shape) for matrix in hidden_matrices(network, slow)]
         return NEWTON_SCHULZ_STEPS * float(sum(4 * n * n * m + 2 * n**3 for n, m in sizes))
 
     def lr_factor(self, progress: float, step: float | int) -> float:
@@ -147,20 +147,30 @@ class Optim:
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * rest))
 
     def _settings(self, name: str, parameter: Tensor, slow: Mapping[str, float]) -> tuple[float, float]:
-        for pattern, highest in slow.items():
-            if fnmatch.fnmatch(name, f"*blocks.*.mixer.{pattern}"):
-                return min(self.lr, highest), 0.0
+        highest = highest_rate(name, slow)
+        if highest is not None:
+            return min(self.lr, highest), 0.0
         return self.lr, self.weight_decay if parameter.ndim > 1 else 0.0
 
 
-NO_MATRICES = "Muon is for matrices, and the blocks of this network have no linear layer; use optimizer=adamw"
+NO_MATRICES = (
+    "Muon is for matrices, and the blocks of this network have no linear layer that is trained; "
+    "use optimizer=adamw"
+)
 
 
-def hidden_matrices(network: nn.Module) -> list[Tensor]:
-    """Return the trainable weights of linear layers in blocks: those that Muon updates."""
-    inside = [module for name, module in network.named_modules() if "blocks." in name]
-    weights = {id(each.weight): each.weight for each in inside if isinstance(each, nn.Linear)}
+def hidden_matrices(network: nn.Module, slow: Mapping[str, float]) -> list[Tensor]:
+    """Return the trainable weights of linear layers in blocks that are not slow: those that Muon updates."""
+    inside = {f"{name}.weight": module for name, module in network.named_modules() if "blocks." in name}
+    fast = [each for name, each in inside.items() if highest_rate(name, slow) is None]
+    weights = {id(each.weight): each.weight for each in fast if isinstance(each, nn.Linear)}
     return [weight for weight in weights.values() if weight.requires_grad]
+
+
+def highest_rate(name: str, slow: Mapping[str, float]) -> float | None:
+    """Return the highest learning rate of a slow parameter of a mixer; None if it is not slow."""
+    found = (rate for pattern, rate in slow.items() if fnmatch.fnmatch(name, f"*blocks.*.mixer.{pattern}"))
+    return next(found, None)
 
 
 def set_lr_factor(optimizer: torch.optim.Optimizer, share: float) -> None:

@@ -100,7 +100,8 @@ def step(
             with precision_context(stage.precision, device):
                 outputs = network(*part.network_inputs())
             loss = stage.objective.loss(outputs, part, form) * scale
-            loss.backward()
+            with matmul_precision(device, "ieee"):  # convolutions of cuDNN would be in TF32
+                loss.backward()
         total = total + loss.detach()
         part_targets = replace(part, size=targets.size / parts)  # equal shares that add up to the whole
         accumulate_sums(sums, stage.objective.metric_sums(outputs.detach(), part_targets, form))

@@ -26,6 +26,7 @@ from ..data.spec import Tokens
 from ..errors import first_line
 from ..mixers.base import LayerContext
 from ..objectives.base import ObjectiveBatch
+from ..system.distributed import alone
 from ..tasks.base import DatasetStub
 from .cuda_kernels import as_on_cuda, prepare_pairs
 from .flops import DispatchMode, flop_formulas
@@ -65,7 +66,7 @@ class StepTrace:
     flops: float
     kernels: int
     bytes_moved: float  # read and written by kernels
-    peak_bytes: int  # weights, gradients, optimizer, best weights so far and activations at their peak
+    peak_bytes: int  # weights, their average, the best, gradients, optimizer and activations at their peak
     independent: bool  # whether no example depends on others or on random numbers, as far as is seen
     by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
@@ -139,6 +140,7 @@ def trace_key(recipe: Recipe, length: int, padded: bool) -> str:
         *(repr(recipe.task_of(stage).form), stage.freeze, stage.batch, stage.precision),
         *(stage.grad_accumulation, stage.activation_checkpointing, bool(stage.optim.clip)),
         *(length, padded, True),  # True: in training
+        *(("average",) if stage.average else ()),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
 
@@ -232,8 +234,10 @@ def _trace(network: Network, recipe: Recipe, length: int, padded: bool, most: in
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
     tracer.independent = recipe.model.norm != "batch"
     tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
+    if stage.average:
+        tracer.events.append(("average", weights))
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
-    with as_on_cuda() as kernels, torch.enable_grad(), tracer:
+    with alone(), as_on_cuda() as kernels, torch.enable_grad(), tracer:
         step(network, _NoOptimizer(), unclipped, form, targets)
     network.zero_grad(set_to_none=True)
     tracer.add_optimizer(len(trained), size, bool(stage.optim.clip))

@@ -21,6 +21,7 @@ from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
+from ..mixers.base import ForeignModule
 from ..objectives.base import ObjectiveBatch
 from ..objectives.common.latent import move_average
 from ..system import distributed
@@ -37,7 +38,7 @@ from .transfer import freeze
 CLOCK_STEPS = 50
 """Steps between two checks of the `hours` limit in distributed training."""
 CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints."""
+"""Seconds between two checkpoints; as many times what saving takes, if that is more than a second."""
 COOLDOWN = 0.2
 """Share of a time limit in which the learning rate falls to 0 if the steps do not fit into it."""
 LINES = 100
@@ -218,7 +219,10 @@ class _Run:
         prepare(network, stage, self.device)
         self.wrapped_network: nn.Module = network
         if distributed.world_size() > 1:
-            self.wrapped_network = DistributedDataParallel(network)
+            # Buffers of our layers are constant, or equal in all processes. Sending them would change their
+            # version, and sparse attention would plan anew in every step.
+            others = any(isinstance(each, ForeignModule) for each in network.modules())
+            self.wrapped_network = DistributedDataParallel(network, broadcast_buffers=others)
         self.state = Trained()
         self.best = _copy_weights(network)
         self.average = _copy_weights(network) if stage.average else {}
@@ -233,6 +237,7 @@ class _Run:
                 self._resume(*saved)
         self.wrapped_network.train()
         self.saved = self.clock = time.perf_counter()
+        self.saving = 0.0  # seconds that the last checkpoint took
 
     @property
     def progress(self) -> float:
@@ -336,17 +341,20 @@ class _Run:
         if criterion not in scores:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
+        value = scores[criterion]
+        if math.isnan(value) and criterion != "accuracy":  # R2 of equal targets
+            value = -scores["loss"]
         state.since_best += 1
-        improved = scores[criterion] > state.best_score
+        improved = value > state.best_score
         if improved:
-            state.best_score = scores[criterion]
+            state.best_score = value
             state.best_step = state.step
             state.since_best = 0
             kept = self.average or self.network.state_dict()
             self.best = {name: value.detach().clone() for name, value in kept.items()}
         if improved or self.stage.select == "last":
             state.scores = scores
-        if self.stage.optim.schedule == "plateau" and self._plateau_reached(scores[criterion]):
+        if self.stage.optim.schedule == "plateau" and self._plateau_reached(value):
             state.rate *= self.stage.optim.factor
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
             state.stopped = "patience"
@@ -388,9 +396,11 @@ class _Run:
 
     def save_if_due(self) -> None:
         """Save a checkpoint if the last one is old."""
-        if self.clock - self.saved > CHECKPOINT_SECONDS:
+        if self.clock - self.saved > CHECKPOINT_SECONDS * max(1.0, self.saving):
+            start = time.perf_counter()
             self.save()
             self.saved = time.perf_counter()
+            self.saving = self.saved - start
 
     def save(self) -> None:
         """Save a checkpoint."""

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...config import spec
-from ...errors import SpecError
+from ...errors import SelfPretrainError, SpecError
 from ...registry import import_extra
 from ...shapes import PaddingMask, Vectors
 from ..base import ForeignModule, LayerContext, Mixer, check_length
@@ -80,7 +80,7 @@ class HfModule(ForeignModule):
         D = context.width
         self.enter = nn.Identity() if input_width == D else nn.Linear(D, input_width)  # W_1
         self.leave = nn.Identity() if output_width == D else nn.Linear(output_width, D)  # W_2
-        self.longest = next((value for each in LONGEST if (value := getattr(config, each, None))), None)
+        self.longest = _longest(config, module)
         self.masked = "attention_mask" in inspect.signature(module.forward).parameters
         check_length(context.length, self.longest or context.length)
 
@@ -92,6 +92,17 @@ class HfModule(ForeignModule):
         if self.masked and padding_mask is not None:
             arguments["attention_mask"] = padding_mask.long()
         return self.leave(self.module(**arguments).last_hidden_state)
+
+
+def _longest(config: Any, module: nn.Module) -> int | None:
+    """Return the number of positions that a model has embeddings for; None: any number.
+
+    Those of RoBERTa and its kin start behind the index of padding.
+    """
+    longest = next((value for each in LONGEST if (value := getattr(config, each, None))), None)
+    table = getattr(getattr(module, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return longest if longest is None or padding is None else longest - padding - 1
 
 
 def read_model(source: str) -> HfModel:
@@ -208,9 +219,11 @@ def translate_errors(checkpoint: str) -> Iterator[None]:
     """Convert errors of the library about a checkpoint into a one-line SpecError."""
     try:
         yield
-    except (OSError, ValueError, ImportError, KeyError) as error:
+    except SelfPretrainError:
+        raise
+    except Exception as error:  # the library has kinds of its own
         if isinstance(error, OSError) and not Path(checkpoint).exists():
             advice = f"run `hf download {checkpoint}` where there is a network, or name a folder"
             raise SpecError(f"the checkpoint {checkpoint} is not on this machine: {advice}") from error
-        message = (str(error).splitlines() or [""])[0]
+        message = " ".join(str(error).strip().split("\n\n")[0].split())
         raise SpecError(f"the checkpoint {checkpoint} cannot be used: {message}") from error

@@ -42,12 +42,16 @@ class Joint(Objective):
     """The loss of the labels plus a weighted denoising loss."""
 
     labelled = True
-    masks_inputs = True
 
     name = "joint"
     labels: Objective
     denoise: Denoise
     weight: Positive = 1.0  # of the denoising loss, the mean over the masked positions of a batch
+
+    @property
+    def masks_inputs(self) -> bool:  # type: ignore[override]  # those of the denoising objective
+        """Return whether the denoising objective masks inputs."""
+        return self.denoise.masks_inputs
 
     @property
     def needs_causal(self) -> bool:  # type: ignore[override]  # that of the denoising objective

@@ -24,6 +24,7 @@ class Wrapped(Objective):
     target_type = property(attrgetter("objective.target_type"))
     masks_inputs = property(attrgetter("objective.masks_inputs"))
     needs_causal = property(attrgetter("objective.needs_causal"))
+    pools = property(attrgetter("objective.pools"))
     whole_batch = property(attrgetter("objective.whole_batch"))
     reads_inputs = property(attrgetter("objective.reads_inputs"))
 

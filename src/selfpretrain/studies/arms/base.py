@@ -72,7 +72,7 @@ def pretraining_refusal(arms: ArmRecipes) -> str:
 def muon_refusal(task: Task, arms: ArmRecipes) -> str:
     """Return why Muon has nothing to update in a network; "" if it has."""
     network = build_on_meta(Recipe(task, arms.scratch_model, (arms.scratch,)))
-    return "" if hidden_matrices(network) else NO_MATRICES
+    return "" if hidden_matrices(network, arms.scratch_model.mixer.slow()) else NO_MATRICES
 
 
 def augmentation_of(task: Task) -> Augmentation:

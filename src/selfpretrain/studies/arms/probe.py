@@ -32,6 +32,7 @@ class HeadAlone(Arm):
             arms.finetune,
             freeze=(*EVERYTHING_BUT_THE_HEAD, *norm),
             budget=budget_of(spt, planner),
+            optim=replace(arms.finetune.optim, optimizer="adamw"),  # a head has no matrix for Muon
         )
         return Recipe(task, arms.model, (arms.pretrain, head))
 
