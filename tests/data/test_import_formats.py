@@ -13,7 +13,9 @@ from scipy.io import wavfile
 
 from imports import bring
 from selfpretrain.data.importing import importer, tables
+from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.errors import DataError
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
 EASY = settings(
@@ -148,6 +150,25 @@ def test_long_tables_are_sorted(tmp_path, order):
     assert len(made.split) == 20
     assert numbers(made)[3] == [[i / 4, i / 8] for i in range(3, 120, 20)]
     assert labels(made) == ["a", "b"] * 10
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options"),
+    [
+        ("who,time,{},label", "p{i},0,1,2,a", {"id": "who", "time": "time", "value": "x,y"}),
+        ("{},label", "{i},2,a", {"sequence": "x,y"}),
+        ("{},label", "{i} 1,2 2,a", {"sequence": "x,y"}),
+    ],
+)
+def test_a_test_file_with_columns_in_another_order_is_refused(tmp_path, header, row, options):
+    for name, columns in {"a": "x,y", "b": "y,x"}.items():
+        rows = [row.format(i=i) for i in range(5)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([header.format(columns), *rows]) + "\n")
+    read = ImportOptions(label="label", test=str(tmp_path / "b.csv"), **options)
+    with pytest.raises(
+        DataError, match=r"b\.csv has the columns of its sequences in another order than .*a\.csv"
+    ):
+        importer.plan_import(str(tmp_path / "a.csv"), read)
 
 
 def test_long_tables_of_events_and_dates(tmp_path):

@@ -1,6 +1,7 @@
 """Estimators that are trained on a file: symbols in their alphabet, as those that are given in Python."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.spec import Values
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
 
@@ -76,3 +78,28 @@ def test_windows_that_overlap_are_left_as_they_are(tmp_path, stride, signed):
     model, _ = fitted(tmp_path, "tokens", rows, kind="tokens", window=4, stride=stride)
     assert (model.alphabet_ is not None) == signed
     assert model.task_.form.length == (6 if signed else 4)
+
+
+def read_like(path, channels=1, **layout):
+    """The sequences of a file, read for a model of values that was trained on this layout."""
+    reading = {"kind": "values", "encoding": "", "header": True, "decimal": "."} | layout
+    model = SequenceClassifier()
+    model.predictor_ = SimpleNamespace(form=SimpleNamespace(signal=Values(channels)))
+    model.offsets_ = SimpleNamespace(values=())
+    model.reading_, model.alphabet_ = reading, None
+    return files.read_new(path, model).sequences
+
+
+@pytest.mark.parametrize(
+    ("layout", "header", "row"),
+    [
+        ({"form": "long", "sequence": ["x", "y,z"], "id": "id", "time": "t"}, 'id,t,"y,z",x', "a,0,2,1"),
+        ({"form": "wide", "sequence": ["x", "y"]}, "y,x", "2,1"),
+        ({"form": "written", "sequence": ["x", "y"]}, "y,x", '"[2]","[1]"'),
+    ],
+)
+def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header, row):
+    path = tmp_path / "new.csv"
+    path.write_text(f"{header}\n{row}\n")
+    channels = 1 if layout["form"] == "wide" else 2
+    assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]

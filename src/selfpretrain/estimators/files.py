@@ -153,8 +153,7 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:
     """
     events = layout.get("events", [])
     options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
-    options = replace(options, value=",".join(layout["sequence"]))
-    plan = read_long(table, options, labelled=False, events=events)
+    plan = read_long(table, options, labelled=False, events=events, values=layout["sequence"])
     found = plan.sequences
     if alphabet is None or alphabet.unknown is None:
         said = f"is not one of the {len(events):,} of training"

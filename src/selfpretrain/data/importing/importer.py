@@ -86,6 +86,10 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     test = plan_import(options.test, replace(options, test=""))
     if train.signal != test.signal:
         raise DataError(f"{origin} holds {train.signal}, {options.test} {test.signal}; they must be alike")
+    orders = [(plan.layout or {}).get("sequence", []) for plan in (train, test)]
+    if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
+        said = f"the columns of its sequences in another order than {origin}"
+        raise DataError(f"{options.test} has {said}; order them alike")
     if all(plan.layout and plan.layout["form"] == "long" for plan in (train, test)):
         train, test = share_events(train, test)
     n = int(train.sequences.rows.max(initial=-1)) + 1
