@@ -130,6 +130,8 @@ MISTAKES = [
     ),
     ("t.csv", events("7,9,,b"), LONG, "id '7': column 'v', position 4 is missing"),
     ("t.csv", events("7,9,,b"), LONG | {"value": "w"}, "no column 'w'"),
+    ("t.ts", f"{SERIES}1,2:a\n", {"group": "who"}, r"t\.ts has no columns; leave --group out$"),
+    ("t.ts", f"{SERIES}1,2:a\n", {"value": "v"}, r"t\.ts has no columns; leave --value out$"),
     ("t.ts", "a,b:c\n", {}, "no @data line"),
     ("t.ts", "@timestamps true\n@classLabel true\n@data\n", {}, "time stamps"),
     ("t.ts", "@classLabel false\n@data\n1,2:a\n", {}, "neither @classLabel nor @targetLabel"),
