@@ -1,5 +1,6 @@
 """Estimators that are trained on a file: symbols in their alphabet, as those that are given in Python."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import Values
+from selfpretrain.errors import DataError
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
 
@@ -103,3 +105,31 @@ def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header
     path.write_text(f"{header}\n{row}\n")
     channels = 1 if layout["form"] == "wide" else 2
     assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("form", ["lists", "written"])
+@pytest.mark.parametrize("cell", ["[1, 2, 3]", "1 2 3", [1, 2, 3], [[1], [2], [3]]])
+def test_lists_and_written_numbers_are_read_whichever_training_had(tmp_path, form, cell):
+    (tmp_path / "new.jsonl").write_text(json.dumps({"x": cell}))
+    found = read_like(tmp_path / "new.jsonl", form=form, sequence=["x"])
+    assert found.flat.ravel().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("lists", "column 'x' holds int64, not lists of numbers"),
+        ("written", "column 'x' holds int64, not lists of numbers"),
+        ("text", "column 'x' holds int64, not text"),
+    ],
+)
+def test_new_cells_of_another_type_are_named(tmp_path, form, said):
+    (tmp_path / "new.jsonl").write_text('{"x": 12345}')
+    with pytest.raises(DataError, match=f"line 1: {said}"):
+        read_like(tmp_path / "new.jsonl", form=form, sequence=["x"])
+
+
+def test_the_ending_of_new_arrays_may_be_in_capitals(tmp_path):
+    with (tmp_path / "NEW.NPZ").open("wb") as file:
+        np.savez(file, x=np.ones((2, 3)))
+    assert read_like(tmp_path / "NEW.NPZ").lengths.tolist() == [3, 3]

@@ -124,7 +124,7 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     signal = estimator.predictor_.form.signal
     tokens = isinstance(signal, Tokens)
     layout = estimator.reading_
-    if path.suffix in (".npy", ".npz"):
+    if path.suffix.lower() in (".npy", ".npz"):
         arrays = read_arrays(path)
         if "x" not in arrays:
             raise DataError(f"{path.name} has no array 'x'")

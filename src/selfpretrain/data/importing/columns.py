@@ -13,7 +13,7 @@ from ...system.events import report_progress
 from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from . import cells
-from .cells import Ragged, Where, is_bytes, is_number, is_text, read_lists, read_numbers, read_written
+from .cells import Ragged, Where, is_bytes, is_number, is_text, read_cells, read_numbers
 from .numerals import MEASURED, NUMBER, Sign, decimal_sign, has_commas, share_of
 from .options import ImportOptions
 from .plan import ImportPlan
@@ -54,14 +54,13 @@ class TableLayout:
     def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
         """Return the sequences of some rows."""
         if self.form == "text":
-            return cells.read_text(batch[self.sequence[0]])
+            return cells.read_text(batch[self.sequence[0]], self.sequence[0])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
             flat = np.stack(numbers, axis=1).reshape(-1)
             lengths = np.full(batch.num_rows, len(numbers))
         else:
-            read = read_lists if self.form == "lists" else read_written
-            channels = [read(batch[column], where, column) for column in self.sequence]
+            channels = [read_cells(batch[column], where, column) for column in self.sequence]
             flat, lengths = cells.stack_channels(channels, where, self.sequence)
         return (flat[:, None] if self.signal == "values" and flat.ndim == 1 else flat), lengths
 
@@ -307,8 +306,7 @@ def _signal(
         return options.kind
     if form == "wide" or len(sequence) > 1:
         return "values"
-    read = read_lists if form == "lists" else read_written
-    flat = read(sample[sequence[0]], where, sequence[0])[0]
+    flat = read_cells(sample[sequence[0]], where, sequence[0])[0]
     if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
         return "values"
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"

@@ -163,6 +163,8 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
 def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     """Return times as they are or, of text, as integers, floats or timestamps."""
     times = words(array) if is_text(array.type) else array
+    if pa.types.is_floating(times.type):
+        times = pc.if_else(pc.is_nan(times), None, times)
     if times.null_count:
         name = table.name(first_true(times.is_null()))
         raise DataError(f"{name}: {column} is empty; every row needs one")
