@@ -249,6 +249,7 @@ def test_columns_of_a_table_of_labels_are_found_by_their_names():
     permuted, unnamed = Frame(["early", "late"], [[0, 1], [0, 0]]), Frame([0, 1], [[1, 0], [0, 0]])
     for other in (permuted, unnamed, known):
         assert labels.sets_of(other, classes)[0].tolist() == known.tolist()
+    assert labels.sets_of(known, np.array([1, 0]))[0].tolist() == known.tolist()  # an array has no names
 
 
 def test_a_table_of_labels_of_positions_may_have_names_of_columns():

@@ -101,7 +101,7 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
         if len(names) != len(classes):
             raise DataError(f"y has {len(names)} columns, but training had {len(classes)} classes")
         wanted = classes.tolist()
-        if set(names) == set(wanted):
+        if columns is not None and set(names) == set(wanted):
             table = table[:, [names.index(name) for name in wanted]]
         return table, classes
     rows = _rows(y)

@@ -91,9 +91,10 @@ def read_text(array: pa.Array, column: str) -> Ragged:
     Raises:
         DataError: if cells hold anything else.
     """
-    if not (is_text(array.type) or is_bytes(array.type) or pa.types.is_null(array.type)):
-        raise DataError(f"column {column!r} holds {array.type}, not text")
-    array = array.cast(pa.large_binary()).fill_null(b"")
+    try:
+        array = array.cast(pa.large_binary()).fill_null(b"")
+    except pa.ArrowNotImplementedError as error:
+        raise DataError(f"column {column!r} holds {array.type}, not text") from error
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     held = array.buffers()[2]
     flat = np.frombuffer(held, np.uint8) if held is not None else np.empty(0, np.uint8)
