@@ -80,3 +80,11 @@ def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):
     (tmp_path / "coser-table-4.smoke.jsonl.xz").write_bytes(b"damaged")
     assert app.run([*STUDY, "--results", str(tmp_path)]) != 0
     assert "is damaged" in said(capsys)
+
+
+def test_all_studies_end_with_the_error_of_those_that_could_not_run(cli, tmp_path):
+    refused = ("study", "all", "--scale", "smoke", "--fresh", "--runs", tmp_path)
+    code, out, err = cli(*refused, "--executor", "ray", "--with", "cpus=many")
+    assert code == 2 and "left out: " in out and "error: " in err
+    code, _, err = cli(*refused, "--executor", "slurm", "--detach")
+    assert code == 2 and "one study at a time; name it" in err

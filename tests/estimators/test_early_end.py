@@ -11,7 +11,7 @@ import pytest
 
 from selfpretrain import SequenceClassifier, SequencePretrainer
 from selfpretrain.errors import SpecError
-from selfpretrain.estimators import stopping, training
+from selfpretrain.estimators import search, stopping, training
 from selfpretrain.estimators.search import Search
 from selfpretrain.estimators.simple import SimpleMethods
 from selfpretrain.estimators.training import Trainings
@@ -73,6 +73,9 @@ def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_tra
     assert "exhaustive=True" in model.left_out_
     again = SequenceClassifier.load(model.save(tmp_path / "model"))
     assert (again.predict(TEXTS) == model.predict(TEXTS)).all()
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert model.kept_ in card and "The network was not trained" in card
+    assert "of at most 7 positions" in card  # without signs
 
 
 def test_of_few_values_the_kept_features_remember_no_sequence(no_training):
@@ -185,3 +188,22 @@ def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
     assert lines[-1].startswith("stopped, and the best so far is saved; to go on: selfpretrain fit train.csv")
     assert "kept: " in out
     assert len(SequenceClassifier.load(tmp_path / "model").predict(TEXTS)) == 60
+
+
+def test_a_setting_that_ctrl_c_ends_in_its_first_fold_is_no_option():
+    model = SequenceClassifier(**SMALL)
+    task = model._as_task(TEXTS, CLASSES)
+    whole, begun = (search._Trial({"objective": name}, model.recipe(task)) for name in ("causal", "masked"))
+    y = np.arange(20) % 2
+    whole.answers = {fold: (y, np.eye(2)[y]) for fold in (0, 1)}
+    trainings, limit = model._trainings(), stopping.TimeLimit.of(10)
+    of_two_folds = Search(model, task, trainings, limit, [task, task], begun=[whole, begun])
+    assert len(of_two_folds._options([whole]).answers) == 1
+
+
+def test_ctrl_c_with_labels_too_few_to_hold_any_out_is_told(monkeypatch, no_training):
+    usual = SequenceClassifier._usual_method
+    monkeypatch.setattr(SequenceClassifier, "_usual_method", lambda *given: [usual(*given), interrupt()][0])
+    with pytest.warns(UserWarning, match="fit was interrupted: the best so far is kept"):
+        model = SequenceClassifier(**SMALL).fit(TEXTS[:10], CLASSES[:10])
+    assert model.interrupted_ and model.simple_

@@ -1,17 +1,21 @@
 """Estimators on sequences of all kinds: what they learn from, what they refuse, and what they keep."""
 
 import copy
+import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
+from selfpretrain.estimators.in_memory import labelled_only, with_test_split
 from selfpretrain.runner import stage as runner_stage
 from selfpretrain.tasks.imported import make_waves
 from selfpretrain.training import cost
@@ -232,6 +236,7 @@ def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch, tmp_path, sto
     sizes = []
 
     def short_of_memory(stage, *args, **kwargs):
+        assert sys.exc_info()[0] is None  # an error that is handled would keep its tensors
         sizes.append(stage.batch)
         if len(sizes) == 1:
             raise MemoryError
@@ -278,6 +283,7 @@ def test_prediction_halves_its_batch_where_memory_ends(model, monkeypatch):
     sizes, ask = [], predicting._forward_batches
 
     def short_of_memory(question, network, data, size):
+        assert sys.exc_info()[0] is None  # an error that is handled would keep its tensors
         sizes.append(size)
         if size > 300:
             raise MemoryError
@@ -400,3 +406,65 @@ def test_compare_asks_the_question_of_this_project(tmp_path):
     rows = model.compare(seeds=2).to_rows()
     assert {row["column"] for row in rows} == {"scratch", "scratch (matched)", "SPT"}
     assert len(rows) == 6
+
+
+def test_of_the_test_split_of_a_task_sequences_without_a_label_are_not_scored(toy):
+    ages = np.array([len(x) for x in X], dtype=float)
+    ages[::3] = np.nan
+    classes = [None if np.isnan(age) else label for age, label in zip(ages, y, strict=True)]
+    numbers = SequenceRegressor(**TOY).fit(X, ages)
+    for model, given in ((toy, classes), (numbers, ages)):
+        task = with_test_split(type(model)(**TOY)._as_task(X, given, groups=np.arange(80) // 4), 0)
+        known = labelled_only(task.load("test"))
+        assert 0 < len(known) < len(task.load("test"))
+        right = known.targets.numpy()
+        if model is toy:
+            assert model.score(task) == (model.predict(known) == model.classes_[right]).mean()
+        else:
+            offset = task.data().offsets.target
+            assert model.score(task) == pytest.approx(r2_score(right + offset, model.predict(known)))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_missing_group_is_refused_and_no_group_by_itself(missing, toy):
+    groups = [missing if i % 2 else f"patient {i}" for i in range(80)]
+    with pytest.raises(DataError, match="groups has missing entries; every sequence needs one"):
+        SequenceClassifier(**TOY)._as_task(X, y, groups=groups)
+    with pytest.raises(DataError, match="groups has missing entries"):
+        toy.evaluate(X, y, groups=groups)
+
+
+@pytest.mark.parametrize(("given", "count"), [("y", 9), ("y", 11), ("groups", 9), ("groups", 11)])
+def test_labels_or_groups_of_other_sequences_are_refused_where_scores_are_asked_for(given, count, toy):
+    whole = {"y": y, "groups": np.arange(80)}
+    some = {name: values[: count if name == given else 10] for name, values in whole.items()}
+    with pytest.raises(DataError, match=f"X has 10 sequences, but {given} has {count} entries"):
+        toy.evaluate(X[:10], **some)
+
+
+def test_a_model_in_other_hands_knows_what_was_left_out_but_not_its_data(toy, tmp_path):
+    model = copy.copy(toy)
+    model.left_out_ = "not trained: 2 settings of the network"
+    again = SequenceClassifier.load(model.save(tmp_path / "model"))
+    assert again.left_out_ == model.left_out_ and not again.interrupted_
+    for each in (again, pickle.loads(pickle.dumps(toy)), SequenceClassifier(**TOY)):
+        with pytest.raises(SpecError, match="does not hold the data of its training: give compare X and y"):
+            each.compare()
+
+
+def test_a_fit_that_fails_leaves_the_number_of_threads_as_it_was(monkeypatch):
+    before = torch.get_num_threads()
+    monkeypatch.setattr(SequenceClassifier, "_train", lambda *_: [torch.set_num_threads(1), 1 / 0])
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            SequenceClassifier(**TOY).fit(X, y)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("beside", ["groups", "sample_weight", "X_unlabelled"])
+def test_what_a_task_has_of_its_own_cannot_be_given_beside_it(beside):
+    with pytest.raises(SpecError, match="a task has its own groups, weights and unlabelled sequences"):
+        SequenceClassifier(**TOY).fit("digits", **{beside: [1.0] * 4})

@@ -80,6 +80,23 @@ def test_windows_that_overlap_are_left_as_they_are(tmp_path, stride, signed):
     model, _ = fitted(tmp_path, "tokens", rows, kind="tokens", window=4, stride=stride)
     assert (model.alphabet_ is not None) == signed
     assert model.task_.form.length == (6 if signed else 4)
+    assert model.predictor_.model.pooling == ("last" if signed else "mean")
+
+
+def test_tokens_with_the_numbers_of_all_bytes_are_no_text(tmp_path):
+    model, _ = fitted(tmp_path, "tokens", [[255 - i, i, 255] for i in range(32)], kind="tokens")
+    assert model.signal == "tokens" and model.alphabet_.shift == 3
+    assert model.predict_proba([[255, 0]]).shape == (1, 2)
+
+
+def test_columns_with_the_names_of_answers_are_replaced_and_told(tmp_path):
+    model, _ = fitted(tmp_path, "word", [f"word{i:02}" for i in range(32)])
+    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    new.write_text("word,prediction,näme\nword01,x,ä\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="answers take the place of these columns: prediction$"):
+        files.predict(model, files.read_new(new, model), out, skip_bad=False)
+    header, row = out.read_text(encoding="utf-8").splitlines()
+    assert header == "prediction,näme,p(a),p(b)" and row.split(",")[0] in ("a", "b")
 
 
 def read_like(path, channels=1, **layout):

@@ -173,3 +173,11 @@ def test_a_network_in_other_units_answers_the_same():
     head.rescale(Reals(centre=-4.0, spread=3.0))
     torch.testing.assert_close(head(x), before)
     assert head.target.centre == -4.0
+
+
+def test_one_example_of_validation_corrects_nothing():
+    y = np.array([1])
+    right, wrong = (np.eye(2)[[k]] for k in (1, 0))
+    verdict = judged(Classes(NAMES), y, [right, wrong], [wrong], folds=1)
+    assert verdict.score.value == 1.0 and np.isnan(verdict.score.low)
+    assert "not corrected for the choice" in verdict.line

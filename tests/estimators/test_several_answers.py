@@ -314,3 +314,25 @@ def test_comparisons_have_simple_methods_beside_them(tmp_path):
     assert all(row["score"] == row["test_micro F1"] for row in rows)
     told = baseline_scores(several.Several(target="positions"))
     assert told["logistic regression on the 4 positions on either side"] >= told["commonest class"]
+
+
+@pytest.mark.filterwarnings("ignore:.*cut to the")
+def test_where_sequences_are_cut_so_are_the_labels_of_their_positions(tagger):
+    length = tagger.predictor_.form.length
+    long = [np.concatenate([x, x]) for x in NEW]
+    labels_of_all = [marks * 2 for marks in NEW_MARKS]
+    cut = [x[:length] for x in long], [marks[:length] for marks in labels_of_all]
+    found, expected = tagger.evaluate(long, labels_of_all, draws=5), tagger.evaluate(*cut, draws=5)
+    assert found == expected and tagger.score(long, labels_of_all) == expected["accuracy"].value
+    with pytest.raises(DataError, match=r"row 0: 3 labels for .* positions"):
+        tagger.score(long, [["calm"] * 3] * 40)
+
+
+def test_sequences_without_a_label_at_any_position_are_not_resampled(tagger):
+    some = [marks if i % 2 else None for i, marks in enumerate(NEW_MARKS)]
+    found = tagger.evaluate(NEW, some, groups=np.arange(40) // 4, draws=20)
+    expected = tagger.evaluate(NEW[1::2], some[1::2], groups=np.arange(20) // 2, draws=20)
+    for measure, score in expected.items():
+        assert vars(found[measure]) == pytest.approx(vars(score), abs=1e-4), measure
+    with pytest.raises(DataError, match="y holds no label"):
+        tagger.evaluate(NEW, [None] * 40)

@@ -97,3 +97,10 @@ def test_the_page_begins_with_one_sentence_and_ends_with_advice(make, scene):
     places = ('class="plain"', "Against training from scratch", 'class="arms"', "most often taken for")
     found = [text.index(words) for words in (*places, "Take this model: attention")]
     assert found == sorted(found)
+
+
+def test_a_claim_says_what_its_intervals_count(read):
+    assert "95 % intervals over seeds and test examples" in summary.claim(read())
+    assert "95 % intervals over seeds;" in summary.claim(read(groups=1))
+    one = summary.claim(read(seeds=1))
+    assert "(1 seed; no interval; " in one and "[" not in one

@@ -83,6 +83,8 @@ def test_fiellers_bounds_are_where_the_test_turns():
         rest = [a - bound * b for a, b in zip(parts, whole, strict=True)]
         assert stats.ttest_1samp(rest, 0.0).pvalue == pytest.approx(0.05)
     assert ratio_bounds(parts, [0.2, -0.2, 0.1, -0.1]) is None and ratio_bounds([0.1], [0.2]) is None
+    low, high = ratio_bounds(parts, whole, 0.99)
+    assert low < ratio_bounds(parts, whole)[0] and high > ratio_bounds(parts, whole)[1]
 
 
 def rows(control, treatment):
@@ -94,7 +96,7 @@ def rows(control, treatment):
 def test_rank_correlation_of_two_orders():
     control = [0.5, 0.6, 0.7, 0.8, 0.55, 0.65, 0.75]
     (line,) = diagnostics.order(study(rows(control, [x**2 for x in control]))).rows
-    assert [entry.text for entry in line[:2]] == ["7", "1.00"]
+    assert [entry.text for entry in line] == ["7", "1.00", NONE]  # of a perfect correlation, no interval
     (line,) = diagnostics.order(study(rows(control, [1 - x for x in control]))).rows
     assert line[1].text == f"{MINUS}1.00"
     assert not diagnostics.order(study(rows(control[:5], control[:5]))).rows

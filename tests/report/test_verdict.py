@@ -15,7 +15,7 @@ from selfpretrain.report.format import MINUS
 from selfpretrain.report.results import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import Estimate, estimate
-from selfpretrain.report.summary import on_average, ranking, standings, verdict
+from selfpretrain.report.summary import headline, on_average, ranking, standings, verdict
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
 from task_results import MATCHED, SPT, cell, study_of, task_results
@@ -231,6 +231,9 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():
         "Training diverged (its loss was not finite): s4d, SPT, seed 0; s4d, SPT, seed 1; s4d"
     )
     assert standings([found]).endswith("; 1 of 1 decide nothing (diverged, equal answers or ceiling)")
+    assert (
+        headline(together(found)) == "These runs cannot decide whether self-pretraining helps on these data."
+    )
     marked = [str(entry.text) for row in score_table(together(found)).rows for entry in row]
     assert sum(text.endswith(" †") for text in marked) == 1
     fine = one([0.1, 0.11, 0.12])

@@ -166,6 +166,8 @@ def test_what_was_measured_on_weights_is_kept_without_them(workspace, tmp_path):
     run_experiment(experiment, workspace)
     measured = here.measures()
     assert measured and {m.series[1].label for m in measured} == {"SPT"}
+    shifted = Plan.of(Kernels("smoke", 1).experiment("smoke", first_seed=10))
+    assert not replace(here, plan=shifted).measures()  # of seeds that were not run
     here.keep()
     there = replace(here, workspace=quiet(tmp_path / "elsewhere"))
     there.restore()

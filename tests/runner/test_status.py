@@ -1,6 +1,7 @@
 """Status and cleanup of a runs folder; ``show --check`` names every file that is not as it was written."""
 
 import json
+import os
 import random
 import re
 import shutil
@@ -19,7 +20,8 @@ from selfpretrain.cli.app import run
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.errors import Interrupted, StoreError
 from selfpretrain.runner.run import run_recipes
-from selfpretrain.runner.status import check, statuses
+from selfpretrain.runner.run_dir import RunDir
+from selfpretrain.runner.status import check, delete, statuses
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json, write_json
 
@@ -337,3 +339,23 @@ def refused_by_all(runs, said, capsys):
     assert said in told and "unforeseen" not in told
     with pytest.raises(StoreError, match=re.escape(said)):
         rows(runs)
+
+
+def test_a_stray_file_is_no_stage_and_hidden_files_of_others_stay(workspace):
+    for name in ("stages/.DS_Store", ".env-template", ".x-defaults"):
+        path = workspace.runs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        os.utime(path, (0, 0))
+    assert run(["runs", "gc", str(workspace.runs), "--delete"]) == 0
+    assert list(statuses(workspace.runs)) == []
+    run_experiment(STUDY.experiment("smoke"), workspace, only="attention/scratch")
+    assert (workspace.runs / ".env-template").exists() and (workspace.runs / ".x-defaults").exists()
+
+
+def test_a_stage_that_another_machine_has_taken_since_is_not_deleted(workspace):
+    (recipe,) = REQUEST.experiment().cells[0].recipe.prefixes()
+    stage = workspace.stage(recipe)
+    (workspace.runs / "stages" / f"{stage.name}.part-elsewhere-1").mkdir(parents=True)
+    listed = [(RunDir(path), 0) for path in workspace.runs.glob("stages/*.part-*")]
+    assert not list(delete(listed)) and listed[0][0].path.exists()

@@ -13,6 +13,7 @@ import paper_data
 from engines import run_experiment
 from selfpretrain import registry
 from selfpretrain.config import from_dict, to_dict
+from selfpretrain.mixers.gru import GRU
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.arms.autocorrelation import Autocorrelation
 from selfpretrain.studies.arms.cnn import Convolutional
@@ -20,7 +21,8 @@ from selfpretrain.studies.arms.ensemble import Ensemble
 from selfpretrain.studies.arms.mimetic import Mimetic
 from selfpretrain.studies.arms.near import Near
 from selfpretrain.studies.arms.pooling import OtherPooling
-from selfpretrain.studies.base import Study, about
+from selfpretrain.studies.base import Study, about, title
+from selfpretrain.studies.common.table_study import TableStudy
 from selfpretrain.training.recipe import fingerprint
 
 STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
@@ -92,3 +94,17 @@ def test_smoke_runs_and_reports(name, tmp_path):
     text = (folder / "report.md").read_text()
     assert all(cell.row in text for cell in study.cells())
     assert (folder / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if issubclass(STUDIES[name], TableStudy)])
+def test_what_a_study_measures_leaves_further_mixers_out(name):
+    study = STUDIES[name].at_scale("smoke", seeds=1)
+    more = study.with_mixers((GRU(),))
+    assert {label: [cell.recipe for cell in cells] for label, cells in more.own_cells().items()} == {
+        label: [cell.recipe for cell in cells] for label, cells in study.cells_by_task().items()
+    }
+
+
+def test_titles_name_the_table_that_is_reproduced_and_no_other():
+    assert title(STUDIES["amos-table-8"].at_scale("smoke", 1)).startswith("Amos et al. (2024), Table 8: ")
+    assert title(STUDIES["growth"].at_scale("smoke", 1)).startswith("How long may sequences be")

@@ -79,6 +79,16 @@ def test_copied_symbols_are_those_of_the_round_in_order(rounds):
         assert text[-3:] == ["?"] * 3 and set(classes[:-3]) == {None}
 
 
+def test_as_many_sequences_as_there_are_can_be_asked_for():
+    wanted = {"shown": 0, "asked": 6, "train": 40, "val": 12, "test": 12}
+    assert len(StateTracking(**wanted).load("train")) == 40  # of 64 that differ
+
+
+def test_more_labels_than_sequences_are_refused(task):
+    with pytest.raises(SpecError, match=f"labels={task.train + 1} of train={task.train}"):
+        replace(task, labels=task.train + 1).load("train")
+
+
 def test_places_of_symbols_are_all_equally_frequent():
     task = SelectiveCopying(length=6, copied=3, train=4000, val=1, test=1)
     tokens = task.load("train").batch(torch.arange(4000)).inputs

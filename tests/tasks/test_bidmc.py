@@ -58,6 +58,19 @@ def test_windows_and_their_means_are_cut_as_by_hand(data, rows):
         assert seen == 6 * 150 - missing
 
 
+@pytest.mark.parametrize("harm", ["short", "holes"])
+def test_a_recording_without_all_its_samples_is_refused(data, rows, harm):
+    harmed = [dict(row) for row in rows]
+    pleth = np.array(harmed[1]["pleth"])
+    harmed[1] |= (
+        {"pleth": pleth[:-7_000]} if harm == "short" else {"pleth": np.where(pleth > 0.9, np.nan, pleth)}
+    )
+    harmed[1] |= {"ecg_ii": np.array(harmed[1]["ecg_ii"])[: len(harmed[1]["pleth"])]}
+    write_parquet(data / "a" / "bidmc", harmed)
+    with pytest.raises(DataError, match="has not all samples of 479 seconds; get it again"):
+        Bidmc().load("train")
+
+
 def test_patients_stay_whole_and_are_the_same_for_every_target(data, rows):
     write_parquet(data / "a" / "bidmc", rows)
     homes = {}

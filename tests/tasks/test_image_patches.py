@@ -36,6 +36,17 @@ def test_pixels_undo_patches():
         np.testing.assert_allclose(ImagePatches().pixels(sequence).reshape(16, 16), image / 3)
 
 
+@pytest.mark.parametrize(("source", "patches"), [("image-jpeg", 64), ("fashion-mnist", 49)])
+def test_a_plan_needs_no_pictures(source, patches, tmp_path, monkeypatch):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    planned = ImagePatches(source, labels=100).stubbed()
+    assert planned.form.length == patches and planned.version() == ""
+    assert int(planned.load("train").labelled.sum()) == 100
+    assert not list(tmp_path.iterdir())
+    made_up = ImagePatches(source, made_up=True)
+    assert made_up.stubbed() is made_up
+
+
 def test_more_labels_than_images_are_refused():
     with pytest.raises(ValidationError, match="labels=9 of train=8"):
         ImagePatches(train=8, labels=9)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from selfpretrain import registry
+from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.spec import SPLITS, Classes, PositionClasses, Reals, Tokens, Values
 from selfpretrain.errors import DataError
 from selfpretrain.mixers.attention import Attention
@@ -17,8 +18,12 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.tasks.base import Task
 from selfpretrain.tasks.digits import Digits
+from selfpretrain.tasks.genes import Genes
+from selfpretrain.tasks.imported import Imported
 from selfpretrain.tasks.paths import Paths
+from selfpretrain.tasks.recall import Recall
 from selfpretrain.tasks.stdlib import Stdlib
+from selfpretrain.tasks.text import Text
 
 
 def find(name: str) -> type[Task]:
@@ -204,3 +209,15 @@ def test_missing_files_are_asked_for_in_one_line(name, home, monkeypatch):
         (kind(source="lra") if generated else kind()).load("train")
     assert "\n" not in str(caught.value)
     assert not list((home / "prepared").glob("*-*[!k]"))  # nothing but the lock
+
+
+def test_smoke_runs_take_any_label_budget(home, random):
+    import_arrays("mine", random.rand(60, 8), [0, 1] * 30)
+    for task in (Text(labels=1_000), Genes(loci=100), Imported("mine", labels=40), Recall(labels=5_000)):
+        train = task.tiny().load("train")
+        assert (
+            0
+            < int(train.labelled.any(-1).sum() if train.labelled.ndim > 1 else train.labelled.sum())
+            <= len(train)
+        )
+    assert Imported("mine", rows=30, longest=4).tiny() == Imported("mine", rows=30, longest=4)

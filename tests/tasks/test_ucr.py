@@ -142,6 +142,25 @@ def test_a_locked_archive_is_not_opened_but_explained(data):
         Ucr(set="Waves").load("train")
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "length", "classes", "train"),
+    [
+        ("pathfinder", {"resolution": 64}, 4_096, 2, 160_000),
+        ("text", {"length": 1_000}, 1_000, 2, 22_500),
+        ("retrieval", {"length": 500}, 500, 2, 147_086),
+        ("speech", {"rate": 8_000}, 8_000, 35, 84_843),
+        ("speech", {"features": "mfcc"}, 161, 35, 84_843),
+        ("speech", {"features": "mfcc", "words": "10"}, 161, 10, 24_482),
+    ],
+)
+def test_a_dry_run_knows_the_settings_of_tasks_that_are_not_here(
+    data, name, settings, length, classes, train
+):
+    stub = load_task(name, settings).stubbed()
+    assert (stub.form.length, len(stub.form.target.names)) == (length, classes)
+    assert len(stub.load("train")) == train
+
+
 def test_a_dry_run_knows_the_sizes_of_sets_that_are_not_here(data):
     stub = Ucr(set="FordA").stubbed()
     assert [len(stub.load(split)) for split in SPLITS] == [3061, 540, 1320]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -94,17 +95,22 @@ class SequenceEstimator(TaskFitting):
         check_settings(self)
         self.seed_ = self._draw_seed()
         task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
-        with catch_interrupt("stopping: the best so far is kept; Ctrl-C again stops at once") as interrupted:
-            limit = TimeLimit.of(self.minutes, interrupted)
-            folds = self._folds(task)
-            simple = self._simple_candidates(task, folds, limit)
-            usual = self._usual_method(task, limit)
-            found = self._train(task, folds, limit, simple, usual)
-            if interrupted() and not (simple or usual or found.trained):
-                raise KeyboardInterrupt
-            self._keep_best(self._become(task, found), simple, folds, usual)
+        said = "stopping: the best so far is kept; Ctrl-C again stops at once"
+        threads = torch.get_num_threads()
+        try:
+            with catch_interrupt(said) as interrupted:
+                limit = TimeLimit.of(self.minutes, interrupted)
+                folds = self._folds(task)
+                simple = self._simple_candidates(task, folds, limit)
+                usual = self._usual_method(task, limit)
+                found = self._train(task, folds, limit, simple, usual)
+                if interrupted() and not (simple or usual or found.trained):
+                    raise KeyboardInterrupt
+                self._keep_best(self._become(task, found), simple, folds, usual)
+        finally:
+            torch.set_num_threads(threads)  # a small network is trained by one
         self.interrupted_ = interrupted()
-        if self.interrupted_ and not found.problem:
+        if self.interrupted_ and (usual or not found.problem):  # a problem has been warned of
             warnings.warn("fit was interrupted: the best so far is kept", stacklevel=2)
         if self.left_out_:
             self.say(self.left_out_)
@@ -122,11 +128,16 @@ class SequenceEstimator(TaskFitting):
             X: as for ``fit``; None: the data of the last ``fit``.
             seeds: number of seeds of each arm; "auto", or a range such as "4..12": as many as the verdict
                 needs.
+
+        Raises:
+            SpecError: without X, if the model was not fitted in this process.
         """
         check_settings(self)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
-        task = self.task_ if X is None else other._as_task(X, y, groups)
+        task = vars(self).get("task_") if X is None else other._as_task(X, y, groups)
+        if task is None:
+            raise SpecError("this model does not hold the data of its training: give compare X and y")
         task = with_test_split(task, other.seed_)
         arms = other._arms(task, small_arms)
         arms = replace(
@@ -322,7 +333,7 @@ class SequenceEstimator(TaskFitting):
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
 
         Raises:
-            DataError: if no example has a label.
+            DataError: if no example has a label, or there is not one label and one group for each.
         """
         if self._predicts and not isinstance(X, str | Task):
             refuse_missing(y, type(self).__name__)
@@ -330,7 +341,10 @@ class SequenceEstimator(TaskFitting):
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
-        known = Annotations(y_true).labelled
+        else:
+            check_lengths(len(outputs), y_true, groups)
+        # Of positions these are counts, those of true classes first.
+        known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
         return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]
@@ -398,7 +412,14 @@ class SequenceEstimator(TaskFitting):
     def _as_task(
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, X_unlabelled: Any = None
     ) -> Task:
-        """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
+        """Return the task for the arguments of ``fit``: a task itself, its name, or arrays.
+
+        Raises:
+            SpecError: if a task is given with groups, weights or unlabelled sequences.
+        """
+        beside = any(each is not None for each in (groups, sample_weight, X_unlabelled))
+        if beside and isinstance(X, str | Task | StoredDataset):
+            raise SpecError("a task has its own groups, weights and unlabelled sequences; give arrays")
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)

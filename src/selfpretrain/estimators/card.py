@@ -5,6 +5,7 @@ from jinja2 import Environment, StrictUndefined
 from ..config import is_ours
 from ..errors import printable
 from ..system.files import Json
+from .inputs import SIGNS
 from .predictor import PRETRAINER
 
 LISTED = 20
@@ -27,7 +28,7 @@ model = {{ kind }}.load("FOLDER")  # or .from_pretrained("OWNER/NAME")
 model.{{ method }}(X)
 ```
 
-Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions.
+Its inputs are sequences of {{ signal }}, of at most {{ length }} positions.
 
 ## Data
 
@@ -36,13 +37,14 @@ Its inputs are sequences of {{ signal }}, of at most {{ form.length }} positions
 {% for name, value in data.items() if value != "" -%}
 | {{ name }} | {{ value }} |
 {% endfor %}
-{% if leaderboard -%}
+{% if kept -%}
 ## Candidates
 
 {{ kept }}.
-
+{% endif %}
+{%- if leaderboard %}
 Scores of all candidates on validation, with 95 % intervals. By them the best was chosen, and so they are
-optimistic; the score above is corrected for the choice.
+optimistic.
 
 | candidate | {{ leaderboard[0].metric }} | interval | seconds | parameters |
 | --- | --- | --- | --- | --- |
@@ -50,7 +52,7 @@ optimistic; the score above is corrected for the choice.
 | {{ row.name }} | {{ "%.3f"|format(row.score) }} {{ "" -}}
 | {{ "%.3f"|format(row.low) }} to {{ "%.3f"|format(row.high) }} | {{ row.seconds }} | {{ row.parameters }} |
 {% endfor %}
-{% endif -%}
+{%- endif %}
 ## Scores
 {% if test %}
 On held-out test examples, with 95 % bootstrap intervals over examples:
@@ -78,7 +80,9 @@ No scores on held-out test examples are recorded. The validation scores, by whic
 are in model.json.
 {% endif %}
 ## Recipe
-
+{% if not trained %}
+The network was not trained, and predicts nothing. This is what it would be:
+{% endif %}
 {{ mixer }}, width {{ model.width }}, {{ model.depth }} blocks; {{ members }} network{{ "s" if members > 1 }}.
 Stages of every network: {{ stages }}. `model.json` holds the whole recipe and the versions it ran with.
 
@@ -95,6 +99,8 @@ def card(content: Json) -> str:
     signal = f"values of {form['signal'].get('channels')} channels"
     if "vocab" in form["signal"]:
         signal = f"tokens from a vocabulary of {form['signal']['vocab']}"
+    alphabet = content["alphabet"] or {}
+    signs = 0 if alphabet.get("begin") is None else SIGNS
     recipes = content["recipes"]
     objectives = zip(
         *([stage["objective"]["is"] for stage in recipe["stages"]] for recipe in recipes), strict=True
@@ -108,7 +114,8 @@ def card(content: Json) -> str:
         what=_purpose(content["kind"], form["target"]),
         method="transform" if content["kind"] == PRETRAINER else "predict",
         signal=signal,
-        form=form,
+        length=form["length"] - signs,
+        trained=content["trained"],
         data={key: printable(str(value)) for key, value in content["data"].items()},
         test=content["scores"].get("test"),
         classes={printable(name): each for name, each in content["scores"].get("classes", {}).items()},

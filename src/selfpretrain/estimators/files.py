@@ -23,7 +23,7 @@ from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint
 from ..data.spec import SequenceSpec, Tokens
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError, nearest
+from ..errors import DataError, SpecError, join_names, nearest
 from ..system import files
 from ..system.files import Json
 from ..tasks.base import Task, load_task
@@ -61,7 +61,8 @@ def fit(
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
         # Of a long table, as many events as there are bytes are not text.
         long = bool(data.meta["about"].get("options", {}).get("id"))
-        text = data.form.signal.vocab == BYTES and not long
+        vocab = plan.vocab if plan else data.form.signal.vocab  # of arrays, byte 255 may be a token
+        text = vocab == BYTES and not long
         settings = {**settings, "signal": "text" if text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
@@ -201,17 +202,20 @@ def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: 
     """
     found = usable(estimator, new, skip_bad)
     columns = dict(new.others) or {"row": list(range(found.given))}
+    answers: dict[str, list[Any]] = {}
     for name, values in estimator.table(estimator.examples(found)).items():
-        column: list[Any] = [""] * found.given
+        answers[name] = [""] * found.given
         for row, value in zip(found.rows.tolist(), values, strict=True):
-            column[row] = value
-        columns[name] = column
+            answers[name][row] = value
     if skip_bad:
-        columns["problem"] = [found.wrong.get(row, "") for row in range(found.given)]
+        answers["problem"] = [found.wrong.get(row, "") for row in range(found.given)]
+    if both := [name for name in answers if name in columns]:
+        warnings.warn(f"the answers take the place of these columns: {join_names(both)}", stacklevel=2)
+    columns |= answers
     with (
         files.explain_output_errors(out),
         files.replace_file(out) as temporary,
-        temporary.open("w", newline="") as file,
+        temporary.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file)
         writer.writerow(columns)

@@ -69,6 +69,7 @@ class TaskFitting(EstimatorSettings):
     kept_: str
     kept_score_: Score | None
     left_out_: str
+    interrupted_: bool  # of this fit: not saved
 
     def _adjust(self, task: Task) -> bool:
         """Adjust the predictor after training, e.g. calibrate it on the val split; return whether it did."""
@@ -199,8 +200,7 @@ class TaskFitting(EstimatorSettings):
         self.trials_ = found.trials
         self.left_out_ = found.left_out
         if self.alphabet_ is not None:
-            for network in self.predictor_.networks:
-                embed_unseen(network, task.load("train"))
+            embed_unseen(self.predictor_.networks, task.load("train"))
         problem = found.problem or nan_problem(found.answers)
         answers = found.answers
         if not problem and self._adjust(task):
@@ -259,3 +259,4 @@ class TaskFitting(EstimatorSettings):
         self.kept_ = ""
         self.kept_score_ = None
         self.left_out_ = ""
+        self.interrupted_ = False

@@ -113,21 +113,27 @@ def _digest(data: StoredDataset) -> str:
     return found.hexdigest()
 
 
+def can_have_signs(data: StoredDataset) -> bool:
+    """Return whether sequences are symbols, and neither pairs nor overlapping windows."""
+    apart = data.whole.views == 1 and len(data.whole.flat) >= int(data.whole.lengths.sum())
+    return apart and isinstance(data.form.signal, Tokens)
+
+
 def in_alphabet(
     data: StoredDataset, kind: Literal["text", "tokens"], signs: bool
 ) -> tuple[StoredDataset, Alphabet | None]:
     """Return sequences of symbols in an alphabet with an unknown symbol, and that alphabet.
 
-    Symbols of val and test that train does not contain become unknown. Values, pairs and overlapping windows
+    Symbols of val and test beyond the greatest of train become unknown. Values, pairs and overlapping windows
     are returned unchanged, with None: such windows do not begin where a sequence begins.
 
     Args:
         signs: whether a begin and an end symbol are put around every sequence.
     """
     whole = data.whole
-    lengths = whole.lengths[0].numpy()
-    if not isinstance(data.form.signal, Tokens) or whole.views > 1 or len(whole.flat) < lengths.sum():
+    if not can_have_signs(data):
         return data, None
+    lengths = whole.lengths[0].numpy()
     alphabet = Alphabet.of(kind, signs)
     assert alphabet is not None  # only values have none
     flat = concatenated(whole)
@@ -428,13 +434,15 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
     """Check that there is one label, and one group, for every sequence.
 
     Raises:
-        DataError: if there are more or fewer.
+        DataError: if there are more or fewer, or if a group is missing.
     """
     for name, values in (("y", y), ("groups", groups)):
         if values is not None and len(values) != count:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
             )
+    if groups is not None and any(map(is_missing, plain_labels(groups))):
+        raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
 
 
 def val_groups(folds: Sequence[Task]) -> np.ndarray | None:

@@ -5,10 +5,11 @@ to "tokens". NaN at the end of a row is padding; NaN elsewhere is filled in from
 
 An alphabet knows symbols besides those of the data: an unknown symbol, and signs for begin and end. A sign at
 the end gives a causal network a position that has seen the whole sequence, and a sign at both ends shows
-n-grams where a sequence begins and ends. The unknown symbol stands for every symbol that training did not
-contain.
+n-grams where a sequence begins and ends. The unknown symbol stands for every symbol beyond the greatest of
+training; others that training lacks have the same embedding, the mean of those that it contains.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -228,7 +229,10 @@ class Alphabet:
         return replace(found, flat=(found.flat.astype(np.int64) + self.shift).astype(np.int32))
 
     def with_unknown(self, found: Sequences) -> Sequences:
-        """Return shifted sequences with symbols that training did not contain replaced by the unknown one."""
+        """Return shifted sequences with symbols beyond the greatest of training replaced by the unknown one.
+
+        Others that training lacks stay, and have the mean embedding, see ``embed_unseen``.
+        """
         if self.unknown is None or found.kind == "values":
             return found
         return replace(found, flat=np.where(found.flat < self.vocab, found.flat, self.unknown))
@@ -249,12 +253,13 @@ class Alphabet:
 
 
 @torch.no_grad()
-def embed_unseen(network: Network, train: SequenceDataset) -> None:
+def embed_unseen(networks: Sequence[Network], train: SequenceDataset) -> None:
     """Set the embeddings of symbols that the training sequences do not contain to the mean of the others."""
-    if network.embed.symbol is None:
+    tables = [network.embed.symbol.weight for network in networks if network.embed.symbol is not None]
+    if not tables:
         return
-    weight = network.embed.symbol.weight
     seen = np.unique(np.concatenate([np.unique(train.sequence(row)) for row in range(len(train))]))
-    unseen = torch.ones(len(weight), dtype=torch.bool, device=weight.device)
-    unseen[torch.from_numpy(seen.astype(np.int64)).to(weight.device)] = False
-    weight[unseen] = weight[~unseen].mean(0)
+    for weight in tables:
+        unseen = torch.ones(len(weight), dtype=torch.bool, device=weight.device)
+        unseen[torch.from_numpy(seen.astype(np.int64)).to(weight.device)] = False
+        weight[unseen] = weight[~unseen].mean(0)

@@ -10,7 +10,7 @@ efficient and accurate cross-validation.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -200,7 +200,7 @@ def _sureness(output: Output, found: tuple[float, float]) -> float:
     return found[0] if output == "reals" else found[1]
 
 
-@cache
+@lru_cache(maxsize=2)
 def _counts(n: int) -> np.ndarray:
     """Return (draws, n) how often resamples hold each of n units."""
     return np.stack([np.bincount(drawn, minlength=n) for drawn in resamples(n, None, DRAWS)]).astype(float)
@@ -338,7 +338,7 @@ def kept_score(
     contest = _Contest(network, simple, groups)
     tally = _tally(contest.output, kept.answers, contest.unit)
     uncorrected = _score(contest.output, _quality(contest.output, tally.sum(0))[0], tally, folds)
-    if len(contest.answers) == 1:
+    if len(contest.answers) == 1 or len(tally) < 2:  # no resample leaves the only unit out
         return uncorrected
     found = _score(contest.output, contest.corrected(), tally, folds)
     return replace(found, high=max(found.high, uncorrected.high))
@@ -412,7 +412,10 @@ def kept_line(table: list[Json], kept: str, network: str, found: Score) -> str:
     line = f"kept: {kept}, {table[0]['metric']} {found}"
     if len(table) == 1:
         return line
-    line += f", corrected for the choice; uncorrected: {by_name[kept]['score']:.3f}"
+    if np.isfinite(found.low):
+        line += f", corrected for the choice; uncorrected: {by_name[kept]['score']:.3f}"
+    else:  # of one example
+        line += ", not corrected for the choice"
     if kept != network:
         return f"{line}, the network: {_described(by_name[network])}"
     others = [row for row in table if row["name"] != network]

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import confusion_matrix, r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from ..config import from_dict
 from ..data.dataset import SequenceDataset
@@ -80,7 +81,8 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
-            y = self.classes_[self._to_dataset(X).targets.numpy()]
+            X = labelled_only(self._to_dataset(X))
+            y = self.classes_[X.targets.numpy()]
         else:
             refuse_unlabelled(y)
         return float(super().score(X, y, sample_weight))
@@ -265,11 +267,15 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the counts (n, 3, K) and summed log losses (n,) of ``position_counts``."""
+        check_is_fitted(self)
+        if not isinstance(X, str | Task | SequenceDataset):
+            X = self._read(X, False, self.offsets_.values)  # whole: what is cut has labels, too
         data = self._to_dataset(X)
         if isinstance(X, str | Task):
             y_true = data.targets.numpy()
         else:
-            y_true = positions_of(y, data.lengths[0].numpy(), self.classes_)[0]
+            given = X.lengths if isinstance(X, Sequences) else data.lengths[0].numpy()
+            y_true = positions_of(y, given, self.classes_)[0]
         return position_counts(y_true, self._outputs(data))
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
@@ -304,10 +310,10 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R2; if X is a task or its name, on the test split."""
-        if isinstance(X, str | Task):
-            return float(r2_score(*self._true_and_predicted(X, y), sample_weight=sample_weight))
-        refuse_unlabelled(y)
-        return float(super().score(X, y, sample_weight))
+        if not isinstance(X, str | Task):
+            refuse_unlabelled(y)
+        y_true, predicted, _ = self._evaluation_arrays(X, y)
+        return float(r2_score(y_true, predicted, sample_weight=sample_weight))
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the column of a prediction file: the number."""

@@ -64,6 +64,7 @@ PLAIN: dict[str, tuple[str, Any]] = {
     "kept": ("kept_", str),
     "leaderboard": ("leaderboard_", list),
     "trials": ("trials_", list),
+    "left_out": ("left_out_", str),
 }
 """Key of ``model.json`` -> attribute that is saved as it is, and its type."""
 LEFT = 3600.0
@@ -234,6 +235,7 @@ def load(
             if not isinstance(content[key], type_):
                 raise TypeError(key)
             setattr(estimator, name, content[key])
+        estimator.interrupted_ = False
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
         estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
         estimator.alphabet_ = Alphabet.load(content["alphabet"], estimator.predictor_.form.signal)

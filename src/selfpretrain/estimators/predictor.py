@@ -54,11 +54,6 @@ class Predictor:
         """Return what is predicted."""
         return self.form.target.kind if self.objective.labelled else "embedding"
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the networks."""
-        return next(self.networks[0].parameters()).device
-
     def to(self, device: str) -> "Predictor":
         """Move the networks to a device, and return self."""
         for network in self.networks:
@@ -120,11 +115,13 @@ def _features(network: Network, batch: Batch) -> Tensor:
 def _forward_all(forward: Forward, network: Network, data: SequenceDataset) -> np.ndarray:
     """Return the outputs (n, K) in the order of the examples; halve the batch once if memory runs out."""
     size = _batch_size(data)
+    batches = None
     try:
         batches = list(_forward_batches(forward, network, data, size))
     except MEMORY_ERRORS:
         if size == 1:
             raise
+    if batches is None:  # not above: while an error is handled, its traceback keeps the tensors
         batches = list(_forward_batches(forward, network, data, size // 2))
     outputs = torch.cat([output for _, output in batches])
     found = torch.empty_like(outputs)

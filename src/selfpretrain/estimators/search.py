@@ -50,7 +50,7 @@ FINALISTS = 2
 PRETRAINING = 0.6
 """Most of a time limit that pretraining takes, after which it ends."""
 FINETUNING = 0.1
-"""Share of a time limit after which each finetuning ends."""
+"""Share of a time limit, divided by the number of objectives, after which each finetuning ends."""
 BEHIND = 2.0
 """Standard errors by which a simple method is ahead of all networks of a first round that is the last."""
 
@@ -359,6 +359,7 @@ class Search:
         With one split the first round is left out, whose networks had fewer steps.
         """
         begun = finished if len(self.folds) == 1 else self.begun
+        begun = [trial for trial in begun if trial.answers]  # one may have been interrupted before its first
         trials = [trial for trial in begun if finite(_joined(trial.answers))] or finished
         found = []
         for trial in trials:

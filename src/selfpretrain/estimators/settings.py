@@ -32,7 +32,7 @@ from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
-from .in_memory import InMemoryTask
+from .in_memory import InMemoryTask, can_have_signs
 from .training import StoredTrainings, Trainings, steps_of
 
 LONG = 512
@@ -79,8 +79,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
         scale: auto, or smoke for a run of a few steps with the first setting alone.
         width, depth: of the network; None: 64 and 2, a width of 128 from 200,000 training positions; with a
-            time limit, the largest network, up to 256 and 8, whose training fits into the limit and which has
-            no more parameters than there are training positions.
+            time limit and n_trials=1 (or a task by name), the largest network, up to 256 and 8, whose
+            training fits into the limit and which has no more parameters than there are training positions.
         lr: learning rate of finetuning, and of training from scratch.
         finetune_lr: learning rate of finetuning after pretraining; auto: the rate from scratch and a third of
             it are tried.
@@ -274,9 +274,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return the pooling; None: that of the arms."""
         if self.pooling != "auto":
             return self.pooling
-        signed = (
-            isinstance(task, InMemoryTask) and isinstance(task.form.signal, Tokens) and self._uses_signs()
-        )
+        signed = isinstance(task, InMemoryTask) and can_have_signs(task.data()) and self._uses_signs()
         return "last" if signed else None
 
     def _positions(self, task: Task) -> Positions | None:

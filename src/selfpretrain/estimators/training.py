@@ -70,11 +70,12 @@ class Trainings:
                         )
                     self.finished.append((recipe, network.eval(), trained.scores))
                     emit(Event("end", str(number), 1.0, 1.0, {"val": trained.scores}))
+            return recipes
         except StageFailed as error:
             if not self._may_halve(error):
                 raise
-            return replace(self, halves=False).run([with_half_batch(recipe) for recipe in recipes])
-        return recipes
+        # Not above: while an error is handled, its traceback keeps the tensors that filled the memory.
+        return replace(self, halves=False).run([with_half_batch(recipe) for recipe in recipes])
 
     def has(self, recipe: Recipe) -> bool:
         """Return whether the last stage of a recipe is finished."""
@@ -122,11 +123,12 @@ class StoredTrainings(Trainings):
         """Train the stages that are not finished, see ``Trainings.run``; they resume from checkpoints."""
         try:
             run_recipes(recipes, self.workspace, tested=False)
+            return recipes
         except StageFailed as error:
             if not self._may_halve(error):
                 raise
-            recipes = [with_half_batch(recipe) for recipe in recipes]
-            run_recipes(recipes, self.workspace, tested=False)
+        recipes = [with_half_batch(recipe) for recipe in recipes]
+        run_recipes(recipes, self.workspace, tested=False)
         return recipes
 
     def has(self, recipe: Recipe) -> bool:
