@@ -11,6 +11,7 @@ from pyarrow import csv, feather, parquet
 from scipy.io import wavfile
 
 from imports import bring
+from selfpretrain.data.importing.divisions import visible_files
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
 
@@ -346,6 +347,27 @@ def test_hidden_files_are_no_data(tmp_path, kind):
     made = bring(folder)
     assert made.digest == clean
     assert not any("not read" in note for note in made.meta["about"]["notes"])
+
+
+def test_a_table_may_name_files_outside_of_its_folder(tmp_path):
+    for i in range(30):
+        media(tmp_path / "far", f"{i}", f"{i}", False)
+    files = [str(tmp_path / "far" / f"{i}.txt") for i in range(30)]
+    write(tmp_path / "set" / "list.csv", pa.table({"file": files, "label": ["a", "b"] * 15}))
+    assert len(bring(tmp_path / "set" / "list.csv").split) == 30
+    (tmp_path / "far" / "20.txt").unlink()
+    with pytest.raises(DataError, match=r"far/20\.txt.*--skip-bad leaves such files out"):
+        bring(tmp_path / "set" / "list.csv")
+
+
+def test_links_to_folders_are_followed_and_no_folder_is_read_twice(tmp_path):
+    for name in ("set/a/1.txt", "far/2.txt", "far/.hidden/3.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    for link, target in {"set/b": "far", "far/circle": "set", "set/A": "set/a", "set/.c": "far"}.items():
+        (tmp_path / link).symlink_to(tmp_path / target)
+    found = visible_files(tmp_path / "set")
+    assert [file.relative_to(tmp_path / "set").as_posix() for file in found] == ["a/1.txt", "b/2.txt"]
 
 
 @pytest.mark.parametrize("sound", [False, True])

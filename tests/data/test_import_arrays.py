@@ -240,6 +240,50 @@ def test_a_missing_group_is_refused_and_no_group_of_its_own(random):
             import_arrays("mine", random.rand(60, 5), np.arange(60) % 2, groups=groups)
 
 
+def test_splits_may_be_padded_to_lengths_of_their_own(bring, random):
+    widths = {"train": 12, "test": 9}
+    n = {"train": 40, "test": 20}
+    held = {f"x_{split}": random.rand(n[split], width) for split, width in widths.items()}
+    lengths = {f"lengths_{split}": random.randint(2, width, n[split]) for split, width in widths.items()}
+    held |= {f"y_{split}": random.randint(0, 2, (n[split], width)) for split, width in widths.items()}
+    for made in (
+        bring({"target": "positions"}, **held, **lengths),
+        bring({"target": "positions"}, **held),
+    ):
+        rows = [made.whole.sequence(row).ravel() for row in range(60)]
+        full = [*held["x_train"], *held["x_test"]]
+        assert all(np.allclose(row, x[: len(row)]) for row, x in zip(rows, full, strict=True))
+        targets = made.whole.targets.numpy()
+        both = zip(targets, [*held["y_train"], *held["y_test"]], rows, strict=True)
+        assert all((y[: len(row)] == given[: len(row)]).all() for y, given, row in both)
+    assert [len(row) for row in rows] == [12] * 40 + [9] * 20
+
+
+def test_a_test_file_of_arrays_is_divided_and_grouped_like_that_of_training(tmp_path, random):
+    def said(train, test):
+        for name, more in {"a": train, "b": test}.items():
+            np.savez(tmp_path / f"{name}.npz", **sound(random), **more)
+        read = ImportOptions(test=str(tmp_path / "b.npz"))
+        with pytest.raises(DataError) as caught:
+            importer.plan_import(str(tmp_path / "a.npz"), read)
+        return str(caught.value)
+
+    groups = {"groups": np.arange(60) // 4}
+    for train, test in ((groups, {}), ({}, groups)):
+        assert "has group; both need it, or neither" in said(train, test)
+    for split in (np.arange(60) % 3, ["train", "", "TEST"] * 20):
+        assert "leave --test out" in said({"split": split}, {})
+
+
+def test_the_ending_of_a_file_of_arrays_may_be_in_capitals(tmp_path, random):
+    arrays = sound(random)
+    for name in ("mine.npz", "DATA.NPZ"):
+        with (tmp_path / name).open("wb") as file:
+            np.savez(file, **arrays)
+    found = [importer.import_to_memory(importer.plan_import(str(file))) for file in tmp_path.iterdir()]
+    assert found[0].digest == found[1].digest
+
+
 def test_given_splits_are_kept_and_val_is_taken_from_train_where_there_is_none(bring, random):
     names = np.array(["train", "val", "test"])[np.arange(60) // 20]
     x = np.arange(60)[:, None] * np.ones((1, 4), dtype=int)
@@ -396,12 +440,22 @@ MISTAKES = {
         "1 groups are in more than one split",
     ),
     "two groups": (lambda a: a | {"groups": np.arange(60) % 2}, "2 groups cannot fill three splits"),
+    "two groups in train": (
+        lambda a: a | {"split": np.repeat(["train", "test"], [40, 20]), "groups": np.arange(60) // 20},
+        "train has too few groups to draw val from; give a val split as well",
+    ),
+    "group by flag": (
+        lambda a: a,
+        r"mine\.npz has no columns; leave --group out; groups and split are arrays",
+    ),
+    "label by flag": (lambda a: a, r"mine\.npz has no columns; leave --label out"),
     "nothing": (lambda a: {"x": a["x"][:0], "y": a["y"][:0]}, "holds no sequence"),
     "halves of tokens": (lambda a: a | {"x": a["x"] * 0.5}, "tokens are integers"),
     "numbers of words": (lambda a: a | {"y": np.array(["a", "b"])[a["y"] % 2]}, "use --target classes"),
     "stride alone": (lambda a: a, "--stride needs --window"),
 }
 SETTINGS = {"halves of tokens": {"kind": "tokens"}, "numbers of words": {"target": "reals"}}
+SETTINGS |= {"group by flag": {"group": "who", "split": "fold"}, "label by flag": {"label": "y"}}
 SETTINGS |= {"stride alone": {"stride": 3}, "sets of -1 and 1": {"target": "sets"}}
 
 

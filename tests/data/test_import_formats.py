@@ -13,7 +13,9 @@ from scipy.io import wavfile
 
 from imports import bring
 from selfpretrain.data.importing import importer, tables
+from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS, Classes, Reals, Tokens, Values
+from selfpretrain.errors import DataError
 
 WORDS = ["spam", "eggs", "tö\u0304st"]
 EASY = settings(
@@ -124,6 +126,33 @@ def test_lists_are_tokens_or_values_and_several_are_channels(tmp_path, name):
     assert made.form.signal.channels == 3
 
 
+@pytest.mark.parametrize(
+    ("full", "empty", "options", "last"),
+    [
+        ({"x": [5, 1], "y": "a"}, {"x": None, "y": "a"}, {}, []),
+        ({"x": [5, 1], "y": "a"}, {"x": [], "y": "a"}, {}, []),
+        ({"x": [[5, 1], [2, 3]], "y": "a"}, {"x": [], "y": "a"}, {}, []),
+        ({"x": [[5, 1], [2, 3]], "y": "a"}, {"x": None, "y": "a"}, {}, []),
+        ({"x": 5, "z": 1, "y": "a"}, {"x": None, "z": 1, "y": "a"}, {"sequence": "x,z"}, [None, 1]),
+        ({"x": [5, 1], "y": ["a", "b"]}, {"x": [7, 1], "y": None}, {"target": "sets"}, [7, 1]),
+        ({"x": [5, 1], "y": ["a", "b"]}, {"x": [7, 1], "y": []}, {"target": "sets"}, [7, 1]),
+    ],
+)
+def test_a_batch_in_which_a_column_is_empty_says_nothing_of_its_type(
+    tmp_path, monkeypatch, full, empty, options, last
+):
+    monkeypatch.setattr(tables, "ROWS", 3)
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps(row) for row in [full] * 6 + [empty] * 3))
+    read = ImportOptions(**{"label": "y", "sequence": "x"} | options)
+    found = importer.plan_import(str(tmp_path / "t.jsonl"), read).sequences
+    size = len(found.flat[: found.lengths[0]])
+    assert found.flat[:size].ravel().tolist() == list(np.ravel(full["x"] if "z" not in full else [5, 1]))
+    tail = found.flat[len(found.flat) - found.lengths[-1] :].ravel()
+    assert [None if np.isnan(value) else value for value in tail.tolist()] == last
+    assert found.lengths.tolist() == [size] * 6 + [len(last)] * 3
+    assert found.columns["label"].to_pylist() == [full["y"]] * 6 + [empty["y"]] * 3
+
+
 @pytest.mark.parametrize("style", ["[{}]", "{}", "({})"])
 def test_numbers_written_in_a_cell(tmp_path, style):
     x = [[i, i / 4, -1.5][: 2 + i % 2] for i in range(40)]
@@ -148,6 +177,25 @@ def test_long_tables_are_sorted(tmp_path, order):
     assert len(made.split) == 20
     assert numbers(made)[3] == [[i / 4, i / 8] for i in range(3, 120, 20)]
     assert labels(made) == ["a", "b"] * 10
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options"),
+    [
+        ("who,time,{},label", "p{i},0,1,2,a", {"id": "who", "time": "time", "value": "x,y"}),
+        ("{},label", "{i},2,a", {"sequence": "x,y"}),
+        ("{},label", "{i} 1,2 2,a", {"sequence": "x,y"}),
+    ],
+)
+def test_a_test_file_with_columns_in_another_order_is_refused(tmp_path, header, row, options):
+    for name, columns in {"a": "x,y", "b": "y,x"}.items():
+        rows = [row.format(i=i) for i in range(5)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([header.format(columns), *rows]) + "\n")
+    read = ImportOptions(label="label", test=str(tmp_path / "b.csv"), **options)
+    with pytest.raises(
+        DataError, match=r"b\.csv has the columns of its sequences in another order than .*a\.csv"
+    ):
+        importer.plan_import(str(tmp_path / "a.csv"), read)
 
 
 def test_long_tables_of_events_and_dates(tmp_path):
@@ -250,6 +298,20 @@ def test_folders_of_texts_may_be_divided_already(tmp_path):
     assert [len(made.examples(split)) for split in SPLITS] == [34, 6, 20]
     assert set(labels(made)) == {"good", "bad"}
     assert "ö".encode() in texts(made)[0]
+
+
+def test_times_that_are_no_number_are_missing(tmp_path):
+    columns = {"who": ["p", "p", "q"], "time": [0.5, float("nan"), 0.5], "v": [1, 2, 3], "label": ["a"] * 3}
+    path = write(tmp_path / "t.parquet", columns)
+    with pytest.raises(DataError, match="row 2: time is empty; every row needs one"):
+        importer.plan_import(str(path), ImportOptions(id="who", time="time", value="v"))
+
+
+def test_a_wrong_number_in_a_list_of_lists_is_found(tmp_path):
+    rows = [[["1", "2"]], [["3", "4"], ["5", "x"]]]
+    path = write(tmp_path / "t.parquet", {"x": rows, "label": ["a", "b"]})
+    with pytest.raises(DataError, match="row 2, position 1: column 'x' holds 'x', not a number"):
+        importer.plan_import(str(path), ImportOptions(sequence="x"))
 
 
 def test_folders_of_tables_as_the_hub_has_them(tmp_path):

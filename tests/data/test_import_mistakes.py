@@ -78,7 +78,8 @@ def events(*rows):
 
 
 LONG = {"id": "who", "time": "time", "value": "v"}
-TOKENS, VALUES = {"kind": "tokens"}, {"kind": "values"}
+TEXT, TOKENS, VALUES = {"kind": "text"}, {"kind": "tokens"}, {"kind": "values"}
+ONE_TEXT = "text is one column, not title, body; name one, or join them in the file"
 SERIES = "@classLabel true a b\n@data\n"
 MISTAKES = [
     ("t.csv", table("one, two, three"), {}, r"t\.csv, line 42: 3 cells where the header has 2"),
@@ -97,6 +98,8 @@ MISTAKES = [
     ("t.csv", table(), {"encoding": "klingon"}, "klingon"),
     ("t.csv", table(), {"id": "text"}, "a long table needs --id, --time and --value"),
     ("t.csv", table(), {"kind": "values", "sequence": "text"}, "line 2.*'text' holds 'text', not a number"),
+    ("t.csv", table(header="title,body"), {"sequence": "title,body", "label": "title"} | TEXT, ONE_TEXT),
+    ("t.csv", table(header="title,body"), {"sequence": "title,body", "label": "title"}, ONE_TEXT),
     ("t.csv", wide("1,x,3,a"), {}, "line 42: column 't1' holds 'x', not a number"),
     ("t.csv", wide('1,"2,5",3,a'), {}, "'2,5', not a number; write decimals with a point"),
     ("t.csv", wide("1,2,,a"), {}, "line 42: column 't2' is missing, inf.*--missing drop leaves the row out"),
@@ -119,8 +122,16 @@ MISTAKES = [
     ("t.csv", events(",9,1,a"), LONG, "line 82: who is empty"),
     ("t.csv", events("7,,1,b"), LONG, "line 82: time is empty"),
     ("t.csv", events("7,soon,1,b"), LONG, "column 'time' holds neither numbers nor times"),
+    (
+        "t.csv",
+        events("7,9,err,b"),
+        LONG,
+        "line 82: column 'v' holds 'err', not a number; --kind tokens takes",
+    ),
     ("t.csv", events("7,9,,b"), LONG, "id '7': column 'v', position 4 is missing"),
     ("t.csv", events("7,9,,b"), LONG | {"value": "w"}, "no column 'w'"),
+    ("t.ts", f"{SERIES}1,2:a\n", {"group": "who"}, r"t\.ts has no columns; leave --group out$"),
+    ("t.ts", f"{SERIES}1,2:a\n", {"value": "v"}, r"t\.ts has no columns; leave --value out$"),
     ("t.ts", "a,b:c\n", {}, "no @data line"),
     ("t.ts", "@timestamps true\n@classLabel true\n@data\n", {}, "time stamps"),
     ("t.ts", "@classLabel false\n@data\n1,2:a\n", {}, "neither @classLabel nor @targetLabel"),

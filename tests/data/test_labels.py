@@ -72,7 +72,7 @@ def test_spaces_and_missing_words_are_told(labelled):
     assert made.form.target == Classes(("a", "b"))
     assert made.whole.targets[:6].tolist() == [0, 0, 1, -1, -1, -1]
     assert "spaces around 2 labels or names are dropped: ' a' is 'a'" in notes(made)
-    assert "'?', 'NA' counts as a missing label" in notes(made)
+    assert "'?', 'NA' count as a missing label" in notes(made)
     assert "spaces" not in notes(labelled(["a", "b", ""]))
 
 

@@ -41,6 +41,21 @@ def test_a_folder_has_all_its_rows_whichever_columns_are_read(tmp_path):
     assert [row["split"] for row in rows].count("test") == 2
 
 
+def test_rows_of_a_folder_are_named_by_file_and_line(tmp_path):
+    for split in ("train", "test"):
+        (tmp_path / "set" / split).mkdir(parents=True)
+        rows = [f"{i},{i + 1},{'ab'[i % 2]}" for i in range(5)]
+        written(tmp_path / "set" / split / "part.csv", "t0,t1,label", *rows, "", "7,8,a")
+    notes = plan(tmp_path / "set").notes
+    assert [note for note in notes if "lines hold" in note] == [
+        f"{split}/part.csv: 7 lines hold 6 rows; the others are empty or comments"
+        for split in ("test", "train")
+    ]
+    written(tmp_path / "set" / "train" / "part.csv", "t0,t1,label", "1,2,a", "3,x,b")
+    with pytest.raises(DataError, match=r"^train/part\.csv, line 3: column 't1' holds 'x', not a number"):
+        plan(tmp_path / "set")
+
+
 def plan(path, **options):
     return plan_import(str(path), ImportOptions(**options))
 

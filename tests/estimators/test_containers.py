@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from selfpretrain.data.containers import rows_of
 from selfpretrain.errors import DataError
 from selfpretrain.estimators.in_memory import refuse_unlabelled
 from selfpretrain.estimators.models import SequenceClassifier, SequencePretrainer, SequenceRegressor
@@ -138,6 +139,16 @@ def test_a_saved_model_knows_the_names_of_a_wide_frame(tmp_path):
     loaded = SequenceClassifier.load(model.save(tmp_path / "model"))
     with pytest.raises(ValueError, match="same order"):
         loaded.predict(frame[frame.columns[::-1]])
+
+
+def test_a_missing_cell_among_channels_is_a_missing_sequence():
+    cells = np.empty((2, 2), dtype=object)
+    cells[0], cells[1] = [[1, 2], [3, 4]], [np.nan, None]
+    first, second = rows_of(cells)[0]
+    assert first.tolist() == [[1, 3], [2, 4]] and second is None
+    cells[1, 0] = [5, 6]
+    with pytest.raises(DataError, match="row 1: column 1 has 0 positions, 0 has 2"):
+        rows_of(cells)
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float64", "int16"])

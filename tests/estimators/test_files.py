@@ -1,6 +1,8 @@
 """Estimators that are trained on a file: symbols in their alphabet, as those that are given in Python."""
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_data
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.spec import Values
+from selfpretrain.errors import DataError
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
 
@@ -93,3 +97,56 @@ def test_columns_with_the_names_of_answers_are_replaced_and_told(tmp_path):
         files.predict(model, files.read_new(new, model), out, skip_bad=False)
     header, row = out.read_text(encoding="utf-8").splitlines()
     assert header == "prediction,näme,p(a),p(b)" and row.split(",")[0] in ("a", "b")
+
+
+def read_like(path, channels=1, **layout):
+    """The sequences of a file, read for a model of values that was trained on this layout."""
+    reading = {"kind": "values", "encoding": "", "header": True, "decimal": "."} | layout
+    model = SequenceClassifier()
+    model.predictor_ = SimpleNamespace(form=SimpleNamespace(signal=Values(channels)))
+    model.offsets_ = SimpleNamespace(values=())
+    model.reading_, model.alphabet_ = reading, None
+    return files.read_new(path, model).sequences
+
+
+@pytest.mark.parametrize(
+    ("layout", "header", "row"),
+    [
+        ({"form": "long", "sequence": ["x", "y,z"], "id": "id", "time": "t"}, 'id,t,"y,z",x', "a,0,2,1"),
+        ({"form": "wide", "sequence": ["x", "y"]}, "y,x", "2,1"),
+        ({"form": "written", "sequence": ["x", "y"]}, "y,x", '"[2]","[1]"'),
+    ],
+)
+def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header, row):
+    path = tmp_path / "new.csv"
+    path.write_text(f"{header}\n{row}\n")
+    channels = 1 if layout["form"] == "wide" else 2
+    assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("form", ["lists", "written"])
+@pytest.mark.parametrize("cell", ["[1, 2, 3]", "1 2 3", [1, 2, 3], [[1], [2], [3]]])
+def test_lists_and_written_numbers_are_read_whichever_training_had(tmp_path, form, cell):
+    (tmp_path / "new.jsonl").write_text(json.dumps({"x": cell}))
+    found = read_like(tmp_path / "new.jsonl", form=form, sequence=["x"])
+    assert found.flat.ravel().tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("lists", "column 'x' holds int64, not lists of numbers"),
+        ("written", "column 'x' holds int64, not lists of numbers"),
+        ("text", "column 'x' holds int64, not text"),
+    ],
+)
+def test_new_cells_of_another_type_are_named(tmp_path, form, said):
+    (tmp_path / "new.jsonl").write_text('{"x": 12345}')
+    with pytest.raises(DataError, match=f"line 1: {said}"):
+        read_like(tmp_path / "new.jsonl", form=form, sequence=["x"])
+
+
+def test_the_ending_of_new_arrays_may_be_in_capitals(tmp_path):
+    with (tmp_path / "NEW.NPZ").open("wb") as file:
+        np.savez(file, x=np.ones((2, 3)))
+    assert read_like(tmp_path / "NEW.NPZ").lengths.tolist() == [3, 3]

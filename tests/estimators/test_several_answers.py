@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV
 
 from selfpretrain import MultilabelClassifier, PositionClassifier, SequenceClassifier
 from selfpretrain.data import labels
+from selfpretrain.data.containers import is_missing
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators.scores import position_counts, position_measures, set_measures
 
@@ -222,6 +223,56 @@ def test_saved_and_loaded_they_answer_the_same_to_the_bit(kind, multilabel, tagg
 def test_labels_that_cannot_be_used_are_named(kind, y, said):
     with pytest.raises((DataError, SpecError), match=said):
         kind(**TOY).fit(X, y)
+
+
+class Frame:
+    """A table as pandas has it, which gives the names of its columns when it is iterated."""
+
+    ndim, columns = 2, ()
+
+    def __init__(self, columns, rows):
+        self.columns, self.rows = columns, rows
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.rows, dtype)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+    def __getitem__(self, name):
+        return [row[self.columns.index(name)] for row in self.rows]
+
+
+def test_columns_of_a_table_of_labels_are_found_by_their_names():
+    known, classes = labels.sets_of(Frame(["late", "early"], [[1, 0], [0, 0]]))
+    assert classes.tolist() == ["late", "early"] and known.tolist() == [[1, 0], [0, 0]]
+    permuted, unnamed = Frame(["early", "late"], [[0, 1], [0, 0]]), Frame([0, 1], [[1, 0], [0, 0]])
+    for other in (permuted, unnamed, known):
+        assert labels.sets_of(other, classes)[0].tolist() == known.tolist()
+    assert labels.sets_of(known, np.array([1, 0]))[0].tolist() == known.tolist()  # an array has no names
+
+
+def test_a_table_of_labels_of_positions_may_have_names_of_columns():
+    found, classes = labels.positions_of(Frame(["x", "y"], [["a", "b"], ["b", None]]), np.array([2, 1]))
+    assert classes.tolist() == ["a", "b"] and found.tolist() == [[0, 1], [1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        ([1, "1", 2], [1, 2, "1"]),
+        (["a", 1, "a"], [1, "a"]),
+        ([1.5, "1.5", None], [1.5, "1.5"]),
+        (["nan", float("nan"), "a"], ["a", "nan"]),
+        ([1, 2.0, 1], [1.0, 2.0]),
+    ],
+)
+def test_labels_of_several_types_stay_different(y, classes):
+    codes, found = labels.classes_of(y)
+    assert found.tolist() == classes
+    assert [None if code < 0 else classes[code] for code in codes] == [
+        None if is_missing(x) else x for x in y
+    ]
 
 
 @pytest.mark.parametrize("y", [SETS, MARKS, np.zeros((75, 2), int)])

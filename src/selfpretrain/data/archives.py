@@ -181,12 +181,16 @@ def _checked(
         members: each with its name, its size, and whether it is a file or a folder.
     """
     packed = os.fstat(file.fileno()).st_size
-    allowed = min(MAX_UNPACKED, max(SMALL, MAX_RATIO * packed), shutil.disk_usage(folder).free)
+    allowed = min(MAX_UNPACKED, max(SMALL, MAX_RATIO * packed))
+    free = shutil.disk_usage(folder).free
     total = 0
     for count, (member, name, size, plain) in enumerate(members):
         total += size
         if total > allowed or count >= MAX_MEMBERS:
             raise _refusal(file, f"{packed:,} bytes would become more than {allowed:,}")
+        if total > free:
+            advice = f"free some space, or set {paths.VARIABLE} to a folder on another disk"
+            raise DataError(f"{file.name} unpacks to more than the {free:,} bytes that are free; {advice}")
         if ".." in PurePosixPath(name).parts or re.match(r"/|[A-Za-z]:|.*\\|.*[\x00-\x1f\x7f]", name):
             raise _refusal(file, f"{name!r} in it does not name a file below its folder")
         if not plain:

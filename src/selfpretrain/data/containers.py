@@ -172,6 +172,7 @@ def _kind(column: Any) -> str:
 
 def _stacked(columns: list[list[Any]], names: Names) -> list[Any]:
     """Return the cells of one column, or those of several as channels (length, channels) of one sequence."""
+    columns = [[None if is_missing(cell) else cell for cell in column] for column in columns]
     if len(columns) == 1:
         return columns[0]
     rows: list[Any] = []

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import DataError, SpecError
-from .containers import is_missing, plain_labels
+from .containers import is_frame, is_missing, plain_labels
 
 UNKNOWN = -1  # number of the class of an unlabelled sequence or position
 MAX_STORED = np.iinfo(np.int16).max  # most classes of multilabel targets, which are stored as int16
@@ -95,11 +95,14 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
     y = plain_labels(y)
     if getattr(y, "ndim", 1) == 2:
         table = _table(y)
-        if classes is None:
-            columns = getattr(y, "columns", None)
-            classes = np.arange(table.shape[1]) if columns is None else labels_from(list(columns))
-        if table.shape[1] != len(classes):
-            raise DataError(f"y has {table.shape[1]} columns, but training had {len(classes)} classes")
+        columns = getattr(y, "columns", None)
+        names = list(range(table.shape[1])) if columns is None else list(columns)
+        classes = labels_from(names) if classes is None else classes
+        if len(names) != len(classes):
+            raise DataError(f"y has {len(names)} columns, but training had {len(classes)} classes")
+        wanted = classes.tolist()
+        if columns is not None and set(names) == set(wanted):
+            table = table[:, [names.index(name) for name in wanted]]
         return table, classes
     rows = _rows(y)
     counts = np.array([UNKNOWN if row is None else len(row) for row in rows], dtype=np.int64)
@@ -133,6 +136,7 @@ def positions_of(
         DataError: if the number of labels of a sequence is not its length.
     """
     y = plain_labels(y)
+    y = np.asarray(y) if is_frame(y) else y  # iterated, a frame gives the names of its columns
     padded = getattr(y, "ndim", 1) == 2
     rows = _rows(y, letters=True)
     if len(rows) != len(lengths):
@@ -215,9 +219,10 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
     objects = False  # whether an array of another type would change labels
     if isinstance(y, list | tuple):
         others = [label for label in y if not isinstance(label, float | np.floating)]
-        # NumPy turns NaN among words into "nan".
-        words_and_numbers = len(others) < len(y) and any(isinstance(label, str) for label in others)
-        objects = words_and_numbers or any(isinstance(x, tuple | frozenset) or is_missing(x) for x in others)
+        # NumPy turns numbers and NaN among words into words.
+        words = sum(isinstance(label, str) for label in others)
+        mixed = 0 < words < len(y)
+        objects = mixed or any(isinstance(x, tuple | frozenset) or is_missing(x) for x in others)
     y = _objects(y) if objects else column_or_1d(np.asarray(y), warn=True)
     if y.dtype.kind == "O":
         known = np.array([not is_missing(label) for label in y], dtype=bool)

@@ -216,6 +216,9 @@ def _keep_split(
     notes = []
     if not (split == 1).any() and (split == 0).any():
         train = np.flatnonzero(split == 0)
+        known = train[strata[train] >= 0]
+        if groups is not None and len(np.unique(groups[known])) < len(SPLITS):
+            raise DataError("train has too few groups to draw val from; give a val split as well")
         inner = _new_split(strata[train], None if groups is None else groups[train], equal[train], seed)
         split[train[inner == 1]] = 1
         notes.append(f"there is no val split: {int((inner == 1).sum()):,} examples of train are now val")

@@ -228,7 +228,7 @@ class DatasetWriter:
 def open_writer(folder: Path, packed: bool = False, resume: bool = False) -> Iterator[DatasetWriter]:
     """Yield a writer whose dataset appears at ``folder`` on success, and not at all on failure.
 
-    One process writes at a time; others wait, then find the finished dataset.
+    The caller holds the lock of the folder (``paths.hold_lock``), so that one process writes at a time.
 
     Args:
         resume: continue from the checkpoint of an earlier, interrupted call.

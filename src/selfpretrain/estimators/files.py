@@ -125,7 +125,7 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     signal = estimator.predictor_.form.signal
     tokens = isinstance(signal, Tokens)
     layout = estimator.reading_
-    if path.suffix in (".npy", ".npz"):
+    if path.suffix.lower() in (".npy", ".npz"):
         arrays = read_arrays(path)
         if "x" not in arrays:
             raise DataError(f"{path.name} has no array 'x'")
@@ -154,8 +154,7 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:
     """
     events = layout.get("events", [])
     options = ImportOptions(id=layout["id"], time=layout["time"], kind=layout["kind"])
-    options = replace(options, value=",".join(layout["sequence"]))
-    plan = read_long(table, options, labelled=False, events=events)
+    plan = read_long(table, options, labelled=False, events=events, values=layout["sequence"])
     found = plan.sequences
     if alphabet is None or alphabet.unknown is None:
         said = f"is not one of the {len(events):,} of training"

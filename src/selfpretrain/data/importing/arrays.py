@@ -115,7 +115,7 @@ def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of a file by name; ``x`` of a ``.npy`` is memory-mapped."""
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         with readable(path.name, _plain):
             with zipfile.ZipFile(path) as archive:
                 total = sum(member.file_size for member in archive.infolist())
@@ -141,7 +141,7 @@ def read_labelled_arrays(path: Path) -> dict[str, np.ndarray]:
     for key in ("x", "y"):
         if key in arrays:
             continue
-        if path.suffix == ".npz":
+        if path.suffix.lower() == ".npz":
             raise DataError(f"{path.name} has no array {key!r}{nearest(key, arrays)}")
         raise DataError(f"{path.name} has no labels; save the array {key!r} as {path.stem}.{key}.npy")
     unknown = sorted(set(arrays) - set(KEYS))
@@ -263,11 +263,22 @@ def _named(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if odd := set(splits) ^ set(of_key):
             raise DataError(f"the arrays of split {odd.pop()!r} are incomplete: each needs x and {key}")
     xs = list(parts.pop("x").values())
+    ys = [parts["y"][split] for split in splits] if "y" in parts else []
+    if ys and all(y.ndim == 2 and y.shape[1:] == x.shape[1:2] for x, y in zip(xs, ys, strict=True)):
+        parts["y"] = dict(zip(splits, _padded_alike(ys), strict=True))  # labels of positions
     joined = {key: np.concatenate([of_key[split] for split in splits]) for key, of_key in parts.items()}
     joined["split"] = np.repeat(splits, [len(x) for x in xs])
     if len({x.shape[1:] for x in xs}) > 1 and "lengths" not in joined:  # equal lengths within a split only
         return joined | join_arrays([row for x in xs for row in x])
-    return joined | {"x": np.concatenate(xs)}
+    padded = "lengths" in joined and all(x.ndim > 1 for x in xs)
+    return joined | {"x": np.concatenate(_padded_alike(xs) if padded else xs)}
+
+
+def _padded_alike(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """Return arrays (n, L, ...) padded to one L."""
+    longest = max(part.shape[1] for part in parts)
+    extra = [np.zeros((len(part), longest - part.shape[1], *part.shape[2:]), part.dtype) for part in parts]
+    return [np.concatenate(both, axis=1) for both in zip(parts, extra, strict=True)]
 
 
 def _described(name: str, array: np.ndarray, n: int, several: bool) -> np.ndarray:

@@ -85,32 +85,54 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
 
 
-def read_text(array: pa.Array) -> Ragged:
-    """Return texts as UTF-8 bytes; an empty cell has length 0."""
-    array = array.cast(pa.large_binary()).fill_null(b"")
+def read_text(array: pa.Array, column: str) -> Ragged:
+    """Return texts as UTF-8 bytes; an empty cell has length 0.
+
+    Raises:
+        DataError: if cells hold anything else.
+    """
+    try:
+        array = array.cast(pa.large_binary()).fill_null(b"")
+    except pa.ArrowNotImplementedError as error:
+        raise DataError(f"column {column!r} holds {array.type}, not text") from error
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     held = array.buffers()[2]
     flat = np.frombuffer(held, np.uint8) if held is not None else np.empty(0, np.uint8)
     return flat[offsets[0] : offsets[-1]], np.diff(offsets)
 
 
+def read_cells(array: pa.Array, where: Where, column: str) -> Ragged:
+    """Parse lists of numbers, or numbers written in cells, whichever there are."""
+    return (read_written if is_text(array.type) else read_lists)(array, where, column)
+
+
 def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
-    """Parse lists of numbers (T,), or of equally long lists of numbers (T, C); missing numbers are NaN."""
+    """Parse lists of numbers (T,), or of equally long lists of numbers (T, C); missing numbers are NaN.
+
+    Raises:
+        DataError: if cells hold anything else.
+    """
+    if pa.types.is_null(array.type):  # no cell holds anything
+        return np.zeros(0), np.zeros(len(array), dtype=np.int64)
+    if not is_list(array.type):
+        raise DataError(f"column {column!r} holds {array.type}, not lists of numbers")
     inner = array.type.value_type
     array = array.cast(pa.large_list(inner))
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
     values = array.flatten()
+
+    def place(i: int) -> str:
+        row = int(np.searchsorted(lengths.cumsum(), i, side="right"))
+        return f"{where(row)}, position {i - int(lengths[:row].sum())}"
+
     if not is_list(inner):
-
-        def place(i: int) -> str:
-            row = int(np.searchsorted(lengths.cumsum(), i, side="right"))
-            return f"{where(row)}, position {i - int(lengths[:row].sum())}"
-
         return read_numbers(values, place, column), lengths
+    if not len(values):
+        return np.zeros((0, 1)), lengths
     channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
     if len(channels) > 1 or -1 in channels:
         raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
-    flat = read_numbers(values.flatten(), lambda i: where(0), column)
+    flat = read_numbers(values.flatten(), lambda i: place(i // int(channels[0])), column)
     return flat.reshape(len(values), -1), lengths
 
 
@@ -156,6 +178,8 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
             array = text.cast(pa.float64())
         except pa.ArrowInvalid as error:
             raise DataError(_no_number(text.to_pylist(), where, column)) from error
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     if not is_number(array.type):

@@ -13,8 +13,8 @@ from ...system.events import report_progress
 from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from . import cells
-from .cells import Ragged, Where, is_bytes, is_number, is_text, read_lists, read_numbers, read_written
-from .numerals import NUMBER, Sign, decimal_sign, has_commas, share_of
+from .cells import Ragged, Where, is_bytes, is_number, is_text, read_cells, read_numbers
+from .numerals import MEASURED, NUMBER, Sign, decimal_sign, has_commas, share_of
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import check_column, check_memory, is_list, joined, notes_on, word_lists, words
@@ -54,14 +54,13 @@ class TableLayout:
     def sequences(self, batch: pa.RecordBatch, where: Where) -> Ragged:
         """Return the sequences of some rows."""
         if self.form == "text":
-            return cells.read_text(batch[self.sequence[0]])
+            return cells.read_text(batch[self.sequence[0]], self.sequence[0])
         if self.form == "wide":
             numbers = [read_numbers(batch[column], where, column, self.decimal) for column in self.sequence]
             flat = np.stack(numbers, axis=1).reshape(-1)
             lengths = np.full(batch.num_rows, len(numbers))
         else:
-            read = read_lists if self.form == "lists" else read_written
-            channels = [read(batch[column], where, column) for column in self.sequence]
+            channels = [read_cells(batch[column], where, column) for column in self.sequence]
             flat, lengths = cells.stack_channels(channels, where, self.sequence)
         return (flat[:, None] if self.signal == "values" and flat.ndim == 1 else flat), lengths
 
@@ -255,7 +254,7 @@ def _form(
     named = bool(options.sequence)
     columns = {name: [c for c in candidates if test(sample[c])] for name, test in _TESTS.items()}
     if named and options.kind == "text":
-        return "text", candidates
+        return "text", _one_text(candidates)
     one_text = len(candidates) == 1 and is_text(sample[candidates[0]].type)
     if named and one_text and options.kind in ("tokens", "values"):
         return "written", candidates
@@ -268,8 +267,15 @@ def _form(
     numeric = [c for c in columns["numbers"] if named or c.lower() not in NUMBERING]
     longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
-        return "text", [longest]  # text wins over fewer numeric columns than it has letters
+        # Text wins over fewer numeric columns than it has letters.
+        return "text", _one_text(candidates) if named else [longest]
     return "wide", numeric if len(numeric) > 1 else []
+
+
+def _one_text(named: list[str]) -> list[str]:
+    if len(named) > 1:
+        raise DataError(f"text is one column, not {join_names(named)}; name one, or join them in the file")
+    return named
 
 
 def _is_numeric(array: pa.Array) -> bool:
@@ -277,7 +283,7 @@ def _is_numeric(array: pa.Array) -> bool:
     if not is_text(array.type):
         return is_number(array.type)
     known = words(array).drop_null()
-    return len(known) == 0 or share_of(known, rf"{NUMBER}|[-+]?[iI]nf(inity)?") > 0.5
+    return len(known) == 0 or share_of(known, MEASURED) > 0.5
 
 
 _TESTS = {
@@ -300,8 +306,7 @@ def _signal(
         return options.kind
     if form == "wide" or len(sequence) > 1:
         return "values"
-    read = read_lists if form == "lists" else read_written
-    flat = read(sample[sequence[0]], where, sequence[0])[0]
+    flat = read_cells(sample[sequence[0]], where, sequence[0])[0]
     if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
         return "values"
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"

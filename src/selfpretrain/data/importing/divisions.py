@@ -19,13 +19,27 @@ NO_DATA = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted; without those that are hidden or lie in a hidden folder."""
-    return sorted(
-        file
-        for file in folder.rglob("*")
-        if not any(part.startswith(".") or part.lower() in NO_DATA for part in file.relative_to(folder).parts)
-        and file.is_file()
-    )
+    """Return all files below a folder, sorted; without those that are hidden or lie in a hidden folder.
+
+    Links to folders are followed, but no folder is read twice.
+    """
+    found: list[Path] = []
+    entered: set[str] = set()
+    waiting = [folder]
+    for start in waiting:  # links come last, so that a folder is read under its own name if it has one here
+        for place, folders, files in os.walk(start):
+            folders[:] = [name for name in folders if not _is_hidden(name)]
+            if os.path.realpath(place) in entered:
+                folders.clear()
+                continue
+            entered.add(os.path.realpath(place))
+            found += [Path(place, name) for name in files if not _is_hidden(name)]
+            waiting += [Path(place, name) for name in folders if os.path.islink(os.path.join(place, name))]
+    return sorted(file for file in found if file.is_file())
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.lower() in NO_DATA
 
 
 def role_of(name: str) -> str:

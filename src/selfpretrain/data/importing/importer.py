@@ -11,6 +11,7 @@ from ...errors import DataError, nearest
 from ...registry import names
 from .. import paths
 from ..sequences import Sequences
+from ..splits import SPLIT_NAMES
 from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
 from . import arrays
 from .builder import build
@@ -53,15 +54,24 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:
+        _refuse_columns(path, options, "")
         return read_series(path, options)
     if path.is_dir() and (suffixes & set(SOUNDS) or suffixes & set(SUFFIXES) == {".txt"}):
         return read_media(path, options)
     if suffixes & {".npy", ".npz"} and path.is_file():
+        _refuse_columns(path, options, "; groups and split are arrays of the file")
         return arrays.plan_of_arrays(arrays.read_labelled_arrays(path), options)
     if path.is_dir() and not suffixes & set(SUFFIXES):
         known = ", ".join((*SUFFIXES, ".ts", *SOUNDS))
         raise DataError(f"{path} holds no table and no recording; known: {known}")
     return _of_table(open_table(path, options.encoding, options.header), options)
+
+
+def _refuse_columns(path: Path, options: ImportOptions, advice: str) -> None:
+    """Refuse options that name columns of a file that has none."""
+    for flag in ("label", "group", "split", "sequence", "id", "time", "value"):
+        if getattr(options, flag):
+            raise DataError(f"{path.name} has no columns; leave --{flag} out{advice}")
 
 
 def _of_table(table: Table, options: ImportOptions) -> ImportPlan:
@@ -86,6 +96,14 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     test = plan_import(options.test, replace(options, test=""))
     if train.signal != test.signal:
         raise DataError(f"{origin} holds {train.signal}, {options.test} {test.signal}; they must be alike")
+    roles = [set(plan.sequences.columns) - {"split"} for plan in (train, test)]
+    if odd := roles[0] ^ roles[1]:
+        one = f"only one of {origin} and {options.test} has {min(odd)}"
+        raise DataError(f"{one}; both need it, or neither")
+    orders = [(plan.layout or {}).get("sequence", []) for plan in (train, test)]
+    if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
+        said = f"the columns of its sequences in another order than {origin}"
+        raise DataError(f"{options.test} has {said}; order them alike")
     if all(plan.layout and plan.layout["form"] == "long" for plan in (train, test)):
         train, test = share_events(train, test)
     n = int(train.sequences.rows.max(initial=-1)) + 1
@@ -107,8 +125,10 @@ def _with_split(found: Sequences, split: str) -> Sequences:
     if "split" not in found.columns:
         names = pa.array([split] * len(found.lengths), pa.large_string())
         return replace(found, columns={**found.columns, "split": names})
-    named = {role_of(name) for name in found.columns["split"].unique().to_pylist()}
-    if split == "test" or "test" in named:
+    named = found.columns["split"].unique().drop_null().to_pylist()
+    if split == "test" or any(
+        role_of(name) == "test" or SPLIT_NAMES.get(name.lower()) == 2 for name in named
+    ):
         raise DataError("the names of the files say which are for testing; leave --test out")
     return found
 

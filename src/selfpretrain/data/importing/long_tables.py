@@ -11,7 +11,7 @@ from ...system.events import report_progress
 from ..sequences import SequenceKind, Sequences, positions
 from .cells import Where, is_text, label_words, read_numbers
 from .columns import facts_of, matching, with_label
-from .numerals import Sign, decimal_sign, has_commas, with_points
+from .numerals import MEASURED, Sign, decimal_sign, has_commas, share_of, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import check_column, check_memory, first_true, lists_of, notes_on, words
@@ -39,7 +39,11 @@ def share_events(train: ImportPlan, test: ImportPlan) -> tuple[ImportPlan, Impor
 
 
 def read_long(
-    table: Table, options: ImportOptions, labelled: bool = True, events: list[str] | None = None
+    table: Table,
+    options: ImportOptions,
+    labelled: bool = True,
+    events: list[str] | None = None,
+    values: list[str] | None = None,
 ) -> ImportPlan:
     """Read and sort a long table; the columns that are used must fit in memory.
 
@@ -47,16 +51,18 @@ def read_long(
         labelled: whether labels are read; else the options need no label.
         events: names of events by number; all other events get the next number. []: the values are numbers;
             None: the events of the table are numbered.
+        values: columns of the channels, in their order; None: those that the options name, in the order of
+            the table.
 
     Raises:
         DataError: if a column is missing or cannot be used.
     """
-    if not (options.id and options.time and options.value):
+    if not (options.id and options.time and (values or options.value)):
         raise DataError("a long table needs --id, --time and --value")
     if labelled:
         options = with_label(table, options)
-    values = matching(options.value, table.columns)
-    for column in (options.id, options.time, *([options.label] if labelled else [])):
+    values = values or matching(options.value, table.columns)
+    for column in (options.id, options.time, *values, *([options.label] if labelled else [])):
         check_column(column, table.columns)
     changed: dict[str, str] = {}
     rows = _read(table, options, values, changed)
@@ -157,6 +163,8 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
 def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     """Return times as they are or, of text, as integers, floats or timestamps."""
     times = words(array) if is_text(array.type) else array
+    if pa.types.is_floating(times.type):
+        times = pc.if_else(pc.is_nan(times), None, times)
     if times.null_count:
         name = table.name(first_true(times.is_null()))
         raise DataError(f"{name}: {column} is empty; every row needs one")
@@ -187,7 +195,9 @@ def _flat(
     if events is None and len(cells) == 1 and may_be_words and options.kind != "values":
         try:
             read_numbers(only, where, column, decimal)
-        except DataError:
+        except DataError as error:
+            if options.kind == "auto" and share_of(only, MEASURED) > 0.5:
+                raise DataError(f"{error}; --kind tokens takes all for names of events") from error
             events = sorted(words(only).drop_null().unique().to_pylist())
     if events:
         names = words(only)

@@ -65,8 +65,8 @@ def read_media(
             notes.append(f"recordings are {' and '.join(formats)}: all are scaled to [-1, 1]")
 
     def open_file(file: Path) -> tuple[int, np.ndarray]:
-        name = file.relative_to(folder)
-        rate, sequence = _open(file, str(name), options)
+        name = _name(file, folder)
+        rate, sequence = _open(file, name, options)
         if channels and sequence.shape[1] != channels:
             raise DataError(
                 f"{name}: {sequence.shape[1]} channels, others have {channels}; convert it, e.g. "
@@ -99,7 +99,7 @@ def _described(
         others = [file for file in visible_files(folder) if file not in read]
         unread = [file.relative_to(folder).as_posix() for file in others]
         notes = [f"not read: {join_names(unread, 3)}"] if unread else []
-    names = [file.relative_to(folder).as_posix() for file in files]
+    names = [_name(file, folder) for file in files]
     named = listed or {
         role: [_search(role, pattern, name) for name in names] for role, pattern in options.roles.items()
     }
@@ -141,7 +141,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
     known = layout.get("rate", 0)
 
     def open_file(file: Path) -> tuple[int, np.ndarray]:
-        rate, sequence = _open(file, str(file.relative_to(folder)), options)
+        rate, sequence = _open(file, _name(file, folder), options)
         if rate != known:
             raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
         if rate:
@@ -163,7 +163,7 @@ def _plan(
     """
     rows: list[int] = []
     sequences: list[np.ndarray] = []
-    names = [str(file.relative_to(folder)) for file in files]
+    names = [_name(file, folder) for file in files]
     rate = size = 0
     for row, file in enumerate(files):
         try:
@@ -194,6 +194,11 @@ def _plan(
     vocab = BYTES if kind == "text" else 0
     name = names.__getitem__
     return ImportPlan(found, options, name, at_position, vocab, layout=layout, others={"file": names})
+
+
+def _name(file: Path, folder: Path) -> str:
+    """Return how messages name a file: by its path in the folder, if it lies there."""
+    return (file.relative_to(folder) if file.is_relative_to(folder) else file).as_posix()
 
 
 def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:

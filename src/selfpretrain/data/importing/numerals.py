@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from .source import words
 
 NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"  # regular expression of a number
+MEASURED = rf"{NUMBER}|[-+]?[iI]nf(inity)?"  # regular expression of a number that may be infinite
 DECIMAL = r"[-+]?\d+,\d+([eE][-+]?\d+)?"  # regular expression of a number with a decimal comma
 WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"  # regular expression of a number without either
 THOUSANDS = r"[-+]?[1-9]\d{0,2}(,\d{3})+"

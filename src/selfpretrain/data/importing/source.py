@@ -64,8 +64,9 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
         return parts[0]
     if not parts:
         return Sequences(kind, np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    first = parts[0].flat
-    for part in parts:
+    held = [part for part in parts if len(part.flat)] or parts[:1]  # the others say nothing of the format
+    first = held[0].flat
+    for part in held:
         other = part.flat
         if other.shape[1:] != first.shape[1:]:
             channels = f"it has {other.shape[-1]} channels, those before {first.shape[-1]}"
@@ -74,11 +75,17 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
         if other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4:
             kinds = f"values are {other.dtype}, those before {first.dtype}"
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
-    columns = {role: pa.concat_arrays([part.columns[role] for part in parts]) for role in parts[0].columns}
-    flat, lengths, rows = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("flat", "lengths", "rows")
-    )
+    columns = {role: _end_to_end([part.columns[role] for part in parts]) for role in parts[0].columns}
+    flat = np.concatenate([part.flat for part in held])
+    lengths, rows = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "rows"))
     return Sequences(kind, flat, lengths, rows, columns=columns)
+
+
+def _end_to_end(arrays: list[pa.Array]) -> pa.Array:
+    """Return arrays end to end; one in which all is missing gets the type of the others."""
+    kind = next((array.type for array in arrays if array.null_count < len(array)), arrays[0].type)
+    same = [pa.nulls(len(each), kind) if each.null_count == len(each) else each for each in arrays]
+    return pa.concat_arrays(same)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Datasets of the Hugging Face hub are read through the library ``datasets`` (extr
 
 import json
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,6 +28,7 @@ from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20  # bytes or letters read at a time
 ROWS = 1024  # rows read at a time if their size is unknown
+MAX_NOTES = 3  # most notes on files of a folder
 MAX_ROWS = 1 << 16  # most rows of a batch
 WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes of a value in Parquet
 UNCOMPRESSED = "pandas or pyarrow with compression=None, and Parquet also with use_dictionary=False"
@@ -51,7 +53,7 @@ class Table:
     has_split: bool = False  # whether the column ``split`` is derived from the names of files or folders
     undecided: str = ""  # why the division that these names give cannot be kept
     separator: str = ""  # of the columns of a text file
-    places: RowPlaces | None = None  # of the rows of a text file
+    places: "RowPlaces | PartPlaces | None" = None  # of the rows of a text file, or of a folder
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield all rows of some columns, in batches."""
@@ -72,6 +74,30 @@ class Table:
         for key in ("info", "features", column, "names"):
             inside = inside.get(key, {}) if isinstance(inside, dict) else {}
         return [str(name) for name in inside] if isinstance(inside, list) else []
+
+
+@dataclass(frozen=True)
+class PartPlaces:
+    """Files of a folder in which its rows are, as far as these have been read."""
+
+    folder: Path
+    parts: list[Table] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)  # their first rows
+
+    def name(self, row: int) -> str:
+        """Return how messages name a row."""
+        number = bisect_right(self.starts, row) - 1
+        part = self.parts[number]
+        name = part.name(row - self.starts[number])
+        return self._within(part, name if part.places else f"{part.path.name}, {name}")
+
+    def notes(self) -> list[str]:
+        """Return notes on the first text files that have not as many rows as lines."""
+        return [self._within(part, note) for part in self.parts for note in part.notes()][:MAX_NOTES]
+
+    def _within(self, part: Table, said: str) -> str:
+        """Return what begins with the name of a file, with its path in the folder."""
+        return part.path.relative_to(self.folder).as_posix() + said.removeprefix(part.path.name)
 
 
 def check_regular(path: Path) -> None:
@@ -295,10 +321,16 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
         undecided += "--split split takes the column, else rename it"
     has_split = any(splits) and not undecided
     counts = [table.n_rows for table in tables]
+    places = PartPlaces(path)
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        places.parts.clear()
+        places.starts.clear()
+        n_rows = 0
         for i in order:
             table = tables[i]
+            places.parts.append(table)
+            places.starts.append(n_rows)
             split = splits[i]
             own = [name for name in columns if name != "split" or not has_split]
             lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
@@ -311,6 +343,7 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
                     rows = with_column(rows, name, None)
                 rows = with_column(rows, "split", split) if has_split and "split" in columns else rows
                 yield rows.select(list(columns))
+                n_rows += batch.num_rows
 
     columns = [*first.columns, "split"] if has_split else first.columns
     how = f"{len(tables)} files, {first.how}" + (f"; not read: {join_names(unread, 3)}" if unread else "")
@@ -325,6 +358,7 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
         has_split=has_split,
         undecided=undecided,
         separator=first.separator,
+        places=places,
     )
 
 
