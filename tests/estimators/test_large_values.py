@@ -107,7 +107,9 @@ def test_files_of_large_values_are_fitted_and_predicted_as_in_python(tmp_path):
     expected = model.predict(X + 1e9)
     assert np.abs(expected - 1e9).max() < 10 and np.ptp(expected) > 0
     for path in (csv, npz, parquet):
-        made = import_to_memory(plan_import(str(path), replace(read, sequence="") if path == npz else read))
+        made = import_to_memory(
+            plan_import(str(path), replace(read, sequence="", label="") if path == npz else read)
+        )
         assert (made.whole.flat == model.task_.data().whole.flat).all()
         assert (made.whole.targets == model.task_.data().whole.targets).all()
         found = model.examples(files.usable(model, files.read_new(path, model), skip_bad=False))

@@ -87,7 +87,9 @@ def test_recipes_have_the_numbers_of_the_papers(line, monkeypatch):
 def of(name):
     """The task of a recipe."""
     plain, _, part = name.partition("-")
-    settings = {"mfcc": {"features": "mfcc"}} | {t: {"target": t.upper()} for t in ("hr", "rr")}
+    settings = {"mfcc": {"features": "mfcc", "words": 10, "split": "papers"}} | {
+        t: {"target": t.upper()} for t in ("hr", "rr")
+    }
     return registry.find("tasks", plain)(**(settings | {"spo2": {"target": "SpO2"}}).get(part, {}))
 
 

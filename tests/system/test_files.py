@@ -162,11 +162,10 @@ def test_what_killed_writers_left_is_swept(tmp_path):
         f"with replace_file(Path({str(tmp_path / 'weights.bin')!r})): os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", command], env=environment(), check=False)
-    (tmp_path / ".checkpoint.safetensors-ab12_xyz").touch()  # as earlier versions called them
-    kept = {".lock", "log.jsonl", ".hidden-file"}
+    kept = {".lock", "log.jsonl", ".hidden-file", ".env-template"}
     for name in kept:
         (tmp_path / name).touch()
-    assert len(list(tmp_path.iterdir())) == len(kept) + 2
+    assert len(list(tmp_path.iterdir())) == len(kept) + 1
     remove_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
 

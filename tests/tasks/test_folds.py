@@ -99,7 +99,8 @@ def test_a_plan_has_as_many_stages_a_fold(walks, capsys, tmp_path, monkeypatch):
 def test_settings_of_imported_data_hold_in_every_fold(walks):
     from selfpretrain.api import comparison
 
-    study = comparison(walks.with_folds(3), ("s4d",), None, 1, "smoke", {"task.labels": 9})
+    settings = {"task.labels": 9, "finetune.batch": 4, "scratch.batch": 4}
+    study = comparison(walks.with_folds(3), ("s4d",), None, 1, "small", settings)
     recipes = [cell.recipe for cell in study.cells()]
     assert {int(recipe.task.load("train").labelled.sum()) for recipe in recipes} == {9}
     assert len({fingerprint(recipe) for recipe in recipes}) == len(recipes) == 3 * 3
