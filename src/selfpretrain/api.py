@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -313,7 +312,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     Raises:
         SpecError: if the shortened budgets are too small, or the stages will not run on this machine.
     """
-    if workspace.executor in ("ray", "slurm"):
+    if workspace.executor != "auto" and find("executors", workspace.executor).elsewhere:
         raise SpecError("--minutes measures steps on this machine; with a cluster set budgets with -s")
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"
@@ -323,7 +322,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     folder = workspace.runs / plan.experiment.folder
     if (folder / STUDY).is_file():
         share = read_plan(folder).share
-    elif int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    elif distributed.launched() > 1:
         raise SpecError("--minutes measures steps in one process: begin without torchrun, which then goes on")
     else:
         empty = replace(workspace, runs=workspace.runs / "none")

@@ -1,10 +1,13 @@
 """What is said before anything is trained: how long it takes, and what would fit."""
 
+import json
+import math
+
 import pytest
 
 import toys
 from selfpretrain import api
-from selfpretrain.cli import app
+from selfpretrain.cli import app, printing
 from selfpretrain.errors import SpecError
 from selfpretrain.report import results
 from selfpretrain.runner.forecast import Forecast
@@ -131,3 +134,25 @@ def test_a_dry_run_of_a_study_knows_the_spread_of_kept_results(tmp_path, monkeyp
     assert "12 seeds are the most; to the first interim analysis, at 4 seeds" in out
     assert "Transformer on Pathfinder: seeds to a verdict for a gain of 2.0 points more than 12" in out
     assert "the known spread, of 3 seeds, is 7.4 points" in out and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "said"),
+    [
+        (["--executor", "slurm"], {}, "with a cluster set budgets with -s"),
+        (["--executor", "ray"], {}, "with a cluster set budgets with -s"),
+        ([], {"WORLD_SIZE": "2"}, "begin without torchrun, which then goes on"),
+    ],
+)
+def test_minutes_of_another_machine_are_not_measured_here(
+    flags, variables, said, tmp_path, monkeypatch, capsys
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert app.run([*TOY, "--minutes", "30", "--runs", str(tmp_path), *flags]) == 2
+    assert said in one_line(capsys.readouterr().err)
+
+
+def test_json_has_null_where_a_number_is_not_defined(capsys):
+    printing.print_json({"score": math.nan, "bound": -math.inf, "rows": [1.5]})
+    assert json.loads(capsys.readouterr().out) == {"score": None, "bound": None, "rows": [1.5]}

@@ -11,7 +11,7 @@ import pytest
 from selfpretrain.errors import StoreError
 from selfpretrain.report import format
 from selfpretrain.report.analysis import analyse_task
-from selfpretrain.report.figures import charts
+from selfpretrain.report.figures import charts, style
 from selfpretrain.report.page import write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
@@ -185,3 +185,9 @@ def test_numbers():
     assert [format.flops(x) for x in (0.0, 12.0, 1.2e12)] == [format.NONE, "12 FLOP", "1.2 TFLOP"]
     assert format.listing(["a", "b", "c"]) == "a, b and c"
     assert escaped("50 % ± 2 & [x]") == r"50 \% $\pm$ 2 \& {[}x{]}"
+
+
+def test_fourteen_arms_look_different():
+    looks = [style.curve_style(at) for at in range(14)]
+    assert len({(each["color"], each["linestyle"], each["marker"]) for each in looks}) == 14
+    assert len({(each["linestyle"], each["marker"]) for each in looks[:7]}) == 7  # in greyscale

@@ -1,6 +1,7 @@
 """From an experiment to its report: choosing cells, kept results, tuning, executors, what must run again."""
 
 import json
+import math
 import multiprocessing
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, Spec
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report.stage_results import read_predictions
-from selfpretrain.runner import tuning
+from selfpretrain.runner import archive, tuning
 from selfpretrain.runner.executors import processes
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
@@ -375,6 +376,44 @@ def test_when_asked_to_stop_what_runs_may_save_and_nothing_new_begins():
     with pytest.raises(Interrupted, match="resumes from here"):
         StageQueue(chain("a", "b", "c", "d"), executor, lambda: next(asked)).run()
     assert executor.started == ["a", "b", "c"] and executor.closed
+
+
+def test_a_request_to_stop_reaches_what_runs_after_a_stage_has_stopped_by_itself():
+    class Slow(Scripted):
+        """Its second stage ends when it is asked to."""
+
+        asked = 0
+
+        def poll(self, timeout):
+            if self.running and self.running[0].id == "b" and not self.asked:
+                return []
+            return super().poll(timeout)
+
+        def stop(self):
+            self.asked += 1
+            super().stop()
+
+    turns = iter([False, *[True] * 9])
+    executor = Slow({"a": ["stopped"]})
+    with pytest.raises(Interrupted):
+        StageQueue(chain("a", "b"), executor, lambda: next(turns)).run()
+    assert executor.asked == 1 and executor.started == ["a", "b"]
+
+
+def test_a_trial_without_a_finite_score_is_never_the_best(workspace):
+    scores = {}
+    for number, score in enumerate([math.nan, 0.5, -math.inf]):
+        stage = RunDir.make(workspace.runs / "stages" / f"trial-{number}")
+        stage.write("result.json", {"scores": {"val": {"score": score}}})
+        scores[number] = tuning._validation_score(stage)
+    assert scores == {0: -math.inf, 1: 0.5, 2: -math.inf}
+
+
+def test_results_that_could_not_be_read_again_are_not_kept(monkeypatch):
+    monkeypatch.setattr(archive, "MAX_BYTES", 1_000)
+    assert archive._compress({}, [{"stage": "a"}])
+    with pytest.raises(StoreError, match="are not kept; use another --results"):
+        archive._compress({}, [{"stage": "a" * 1_000}])
 
 
 def test_trackers_hear_everything(experiment, tmp_path):

@@ -105,3 +105,20 @@ def test_lists_that_do_not_fit_are_refused(tmp_path, monkeypatch, needs_data):
     parquet.write_table(beyond, tmp_path / "imdb_pairs" / "train.parquet")
     with pytest.raises(DataError, match=r"beyond 0\.\.24999"):
         ImdbPairs(source="files").load("train")
+
+
+@pytest.mark.parametrize("pairs", [[(0, 1, -1)], [(0, 1, 2)], [(None, 1, 0)], [(0, 3, 1)], []], ids=str)
+def test_pairs_that_say_nothing_are_refused(tmp_path, monkeypatch, pairs):
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    (tmp_path / "imdb_pairs").mkdir()
+    columns = dict(zip("ab", zip(*[pair[:2] for pair in pairs], strict=True), strict=False))
+    table = pa.table(
+        {
+            "a": pa.array(columns.get("a", ()), pa.int64()),
+            "b": pa.array(columns.get("b", ()), pa.int64()),
+            "label": pa.array([pair[2] for pair in pairs], pa.int64()),
+        }
+    )
+    parquet.write_table(table, tmp_path / "imdb_pairs" / "train.parquet")
+    with pytest.raises(DataError, match=r"must hold 0 \(different\) or 1|names reviews beyond 0\.\.2"):
+        imdb_pairs._read_pairs("train", 3)

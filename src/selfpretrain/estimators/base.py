@@ -417,8 +417,8 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if a task is given with groups, weights or unlabelled sequences.
         """
-        beside = any(each is not None for each in (groups, sample_weight, X_unlabelled))
-        if beside and isinstance(X, str | Task | StoredDataset):
+        more = any(each is not None for each in (groups, sample_weight, X_unlabelled))
+        if more and isinstance(X, str | Task | StoredDataset):
             raise SpecError("a task has its own groups, weights and unlabelled sequences; give arrays")
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X

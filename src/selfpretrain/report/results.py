@@ -171,6 +171,11 @@ class TaskResults:
         return list(dict.fromkeys(cell.column for cell in self.cells))
 
     @cached_property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Return the (row, column) pairs that have been planned."""
+        return frozenset((cell.row, cell.column) for cell in self.cells)
+
+    @cached_property
     def folds(self) -> int:
         """Return the number of cross-validation folds; 1 for a fixed test split."""
         return 1 + max(cell.fold for cell in self.cells)

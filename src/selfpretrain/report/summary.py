@@ -103,8 +103,7 @@ def verdict(analysis: TaskAnalysis) -> str:
         return (
             f"Nothing can be said yet about {treatment} against {_named(control)}: {_unfinished(analysis)}."
         )
-    planned = {(cell.row, cell.column) for cell in analysis.task.cells}
-    gains = [found for found in analysis.headline if {found.a, found.b} <= planned]
+    gains = [found for found in analysis.headline if {found.a, found.b} <= analysis.task.places]
     phrases = []
     for standing, (_, phrase) in WORDS.items():
         rows = [_row(analysis, found) for found in gains if found.standing is standing]
@@ -284,10 +283,9 @@ def claim(analysis: Analysis) -> str:
     task = analysis.tasks[0]
     treatment, control = task.task.headline
     repeated = "repeated " if results.design else ""
-    over = "seeds" if any(each.over_examples is None for _, _, each in gains) else "seeds and test examples"
-    intervals = (
-        f"{repeated}95 % intervals over {over}" if all(e.bounds for _, _, e in gains) else "no interval"
-    )
+    bounded = [estimate for _, _, estimate in gains if estimate.bounds]
+    over = "seeds" if any(each.over_examples is None for each in bounded) else "seeds and test examples"
+    intervals = f"{repeated}95 % intervals over {over}" if bounded else "no interval"
     return (
         f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
         f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "

@@ -29,7 +29,7 @@ def scores(analysis: Analysis) -> ReportTable:
 def _scores_of_task(task: TaskAnalysis) -> ReportTable:
     """Build the main table of one task, a row per model: parameters, score of every arm, headline gain."""
     columns = task.task.columns
-    planned = {(cell.row, cell.column) for cell in task.task.cells}
+    planned = task.task.places
     tests = _p_heading(task.headline)
     rows = tuple(
         (
@@ -65,8 +65,7 @@ def _scores_of_tasks(analysis: Analysis) -> ReportTable:
     for place in places(analysis):
         entries = []
         for task, paper in zip(analysis.tasks, papers, strict=True):
-            planned = any((cell.row, cell.column) == place for cell in task.task.cells)
-            entries.append(_score(task, place) if planned else BLANK)
+            entries.append(_score(task, place) if place in task.task.places else BLANK)
             entries += [_paper(task, place)] if paper else []
         if analysis.averaged:
             means = [task.means[place].mean for task in analysis.tasks if place in task.means]
@@ -223,7 +222,7 @@ def by_task(analysis: Analysis, made: ReportTable) -> ReportTable:
 def places(analysis: Analysis) -> list[RowColumn]:
     """Return the (row, column) places of all tasks, row by row."""
     tasks = [task.task for task in analysis.tasks]
-    planned = {(cell.row, cell.column) for task in tasks for cell in task.cells}
+    planned = {place for task in tasks for place in task.places}
     rows = dict.fromkeys(row for task in tasks for row in task.rows)
     columns = dict.fromkeys(column for task in tasks for column in task.columns)
     return [(row, column) for row in rows for column in columns if (row, column) in planned]

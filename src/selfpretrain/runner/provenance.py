@@ -205,7 +205,8 @@ def _chain(
     runs = folder.parent.parent
     recipes = {name: result["recipe"] for name, result in results.items()}
     for i, stage in enumerate(recipe["stages"], 1):
-        same_start = [n for n, it in recipes.items() if _start(it, i) == _start(recipe, i)]
+        start = _start(recipe, i)
+        same_start = [name for name, other in recipes.items() if _start(other, i) == start]
         equal = [n for n in same_start if len(recipes[n]["stages"]) == i]
         # Equal recipes may have been run on different data; a study says which one it refers to.
         earlier = sorted({cell.stages[i - 1] for cell in printed}) or equal

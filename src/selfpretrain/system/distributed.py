@@ -41,6 +41,11 @@ def alone() -> Iterator[None]:
         _alone.reset(token)
 
 
+def launched() -> int:
+    """Return the number of processes that torchrun has started, whether they have joined yet or not."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def world_size() -> int:
     """Return the number of processes that train together."""
     return dist.get_world_size() if dist.is_initialized() and not _alone.get() else 1

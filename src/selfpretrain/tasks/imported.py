@@ -79,7 +79,8 @@ class Imported(StoredTask):
 
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
-        rows, longest = min(self.rows or 200, 200), min(self.longest or 512, 512)
+        rows = min(self.rows or 200, 200)
+        longest = min(self.longest or 512, 512)
         return replace(self, rows=rows, longest=longest, labels=None) if self.name else self
 
     def data(self) -> StoredDataset:

@@ -197,7 +197,7 @@ def _plan(
 
 
 def _name(file: Path, folder: Path) -> str:
-    """Return how messages name a file: by its path in the folder, if it lies there."""
+    """Return how messages name a file: by its path in the folder, if it is in there."""
     return (file.relative_to(folder) if file.is_relative_to(folder) else file).as_posix()
 
 

@@ -81,10 +81,13 @@ SETTINGS: Any = {
 
 def curve_style(at: int) -> dict[str, Any]:
     """Return colour, line style and marker of a curve, distinguishable in greyscale; 49 differ."""
-    turn, place = divmod(at, len(COLOURS))
-    colour = COLOURS[place]
-    style, marker = (kind[(place + turn) % len(kind)] for kind in (STYLES, MARKERS))
-    return {"color": colour, "linestyle": style, "marker": marker, "linewidth": 1.8}
+    shifted = at + at // len(COLOURS)  # colours come again with another line and marker
+    return {
+        "color": COLOURS[at % len(COLOURS)],
+        "linestyle": STYLES[shifted % len(STYLES)],
+        "marker": MARKERS[shifted % len(MARKERS)],
+        "linewidth": 1.8,
+    }
 
 
 def unzipped(points: Iterable[Point]) -> tuple[list[float], list[float]]:

@@ -27,6 +27,7 @@ class Executor(abc.ABC):
     """Runs stages somewhere; order and retries are up to the queue."""
 
     attempts: ClassVar[int] = 1  # maximum number of tries of a stage that is lost
+    elsewhere: ClassVar[bool] = False  # whether stages run on other machines
     submits_all: ClassVar[bool] = False  # whether a scheduler has all stages from the beginning, for --detach
 
     def __init__(self, workspace: Workspace) -> None:

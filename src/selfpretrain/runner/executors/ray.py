@@ -6,7 +6,7 @@ keeps PyTorch imported from one stage to the next; with GPUs, Ray starts one pro
 """
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import registry
 from ...errors import SpecError
@@ -25,6 +25,8 @@ class Ray(Executor):
     Raises:
         SpecError: if Ray is not installed, or there is no cluster at the address.
     """
+
+    elsewhere: ClassVar[bool] = True
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)

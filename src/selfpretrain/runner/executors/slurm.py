@@ -43,6 +43,7 @@ class Slurm(Executor):
     """
 
     attempts: ClassVar[int] = 3
+    elsewhere: ClassVar[bool] = True
     submits_all: ClassVar[bool] = True
     slots = 1_000_000  # Slurm does the queueing
 
