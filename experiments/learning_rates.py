@@ -14,11 +14,13 @@ tested. Training that diverges counts with its best score until then.
 ``benchmarks/windows.py`` has the rule by which a window is measured.
 
 Cost: 5 to 8 core-hours on curves, 3.5 to 4.4 on text, 2.1 to 2.4 on recall, by the times of the stages in
-docs/studies/modern-zoo-small/results.csv (the quickest seed of every cell, and the mean). A line is added
-when both seeds of an architecture are done, curves first. Finished stages are reused: the command resumes.
+docs/studies/modern-zoo-small/results.csv (the quickest seed of every cell, and the mean). Curves come first.
+Lines are added when an architecture is done on a task. What the table has is not run again, nor are finished
+stages: the command resumes, also on another machine.
 """
 
 import argparse
+import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -76,11 +78,18 @@ def line(run: Run, workspace: Workspace) -> str:
     task = run.recipe.task
     result = workspace.stage(run.recipe).read(RESULT)
     score = f"{result['scores']['val']['score']:.4f}"
-    place = (name_of(task), f"{task.form.target.chance:.4g}", run.row, run.column)
+    chance = f"{task.form.target.chance:.4g}"
     settings = (f"{run.rate:.3g}", str(run.recipe.seed))
-    return "\t".join(
-        (*place, *settings, score, *(str(result[key]) for key in ("steps", "best_step", "stopped")))
-    )
+    ended = (str(result[key]) for key in ("steps", "best_step", "stopped"))
+    return "\t".join((name_of(task), chance, run.row, run.column, *settings, score, *ended))
+
+
+def measured(table: Path) -> set[tuple[str, str]]:
+    """Return the tasks and architectures that a table has; begin the table if it is not there."""
+    if not table.exists():
+        table.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
+    with table.open(encoding="utf-8", newline="") as file:
+        return {(row["task"], row["row"]) for row in csv.DictReader(file, delimiter="\t")}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -91,12 +100,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--scale", choices=SCALES, default="small")
     flags = parser.parse_args(arguments)
-    lines = ["\t".join(COLUMNS)]
+    known = measured(flags.table)
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as workspace:
         for runs in runs_of_rows(flags.scale):
+            if (name_of(runs[0].recipe.task), runs[0].row) in known:
+                continue
             run_recipes((run.recipe for run in runs), workspace, tested=False)
-            lines += [line(run, workspace) for run in runs]
-            flags.table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            with flags.table.open("a", encoding="utf-8") as table:
+                table.writelines(f"{line(run, workspace)}\n" for run in runs)
 
 
 if __name__ == "__main__":

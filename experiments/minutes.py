@@ -20,6 +20,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from selfpretrain.studies.recipes.arms import MATCHED, SPT
+
 MINUTES = (1, 2, 4, 8, 16)
 TASKS = {"paths": "curves", "stdlib": "source code"}
 SEED, SEEDS = 3_000, 3
@@ -34,7 +36,8 @@ def compare(task: str, minutes: float, runs: Path) -> dict[str, list[float]]:
     own = ["--task", task, "--minutes", f"{minutes:g}", "--runs", str(runs), "--quiet"]
     rows = json.loads(run(["compare", *fixed.split(), *own]))["rows"]
     return {
-        name: [100 * row["score"] for row in rows if row["column"] == name] for name in ("matched", "SPT")
+        name: [100 * row["score"] for row in rows if row["column"] == column]
+        for name, column in {"matched": MATCHED, "SPT": SPT}.items()
     }
 
 
