@@ -30,7 +30,7 @@ from selfpretrain.cli.app import run
 from selfpretrain.data.importing import importer
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.paths import imported_datasets
-from selfpretrain.errors import DataError, SelfPretrainError, StoreError
+from selfpretrain.errors import DataError, Interrupted, SelfPretrainError, StoreError
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.report import page
@@ -121,6 +121,8 @@ def compare(runs: Path) -> Callable[[], Any]:
         except SelfPretrainError as error:
             print(f"error: {error}")
             return error.exit_code
+        except KeyboardInterrupt:  # while the report is written; the command line ends like this
+            return Interrupted.exit_code
         return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
 
     return work

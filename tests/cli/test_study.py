@@ -82,7 +82,8 @@ def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):
     assert "is damaged" in said(capsys)
 
 
-def test_all_studies_end_with_the_error_of_those_that_could_not_run(cli, tmp_path):
+def test_all_studies_end_with_the_error_of_those_that_could_not_run(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("selfpretrain.cli.study.names", lambda shelf: ["coser-table-4", "pooling"])
     refused = ("study", "all", "--scale", "smoke", "--fresh", "--runs", tmp_path)
     code, out, err = cli(*refused, "--executor", "ray", "--with", "cpus=many")
     assert code == 2 and "left out: " in out and "error: " in err

@@ -184,11 +184,11 @@ class TableStudy(Study):
         tasks = self.available_tasks(planner)
         return {label: list(self.task_cells(label, task, planner)) for label, task in tasks.items()}
 
-    def own_cells(self) -> dict[str, list[Cell]]:
+    def own_cells(self, planner: Planner = COUNTED) -> dict[str, list[Cell]]:
         """Return the cells of each task with seed 0, without further mixers: what a study measures."""
         return {
             label: [cell for cell in cells if cell.row in {row.row for row in self.rows(label)}]
-            for label, cells in self.cells_by_task().items()
+            for label, cells in self.cells_by_task(planner).items()
         }
 
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
