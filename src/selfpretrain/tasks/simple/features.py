@@ -103,7 +103,7 @@ class Computed:
 class Numbers(Features):
     """Features that are numbers, shifted and scaled to mean 0 and standard deviation 1 on training data."""
 
-    parameters = ("mean", "spread")
+    parameters: tuple[str, ...] = ("mean", "spread")
     once = False  # whether ``compute`` needs nothing that ``fit`` measures, so that folds share its results
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ from .features import (
     directions,
     of_all,
 )
+from .hydra import CompetingKernels
 from .intervals import IntervalQuantiles
 from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
 from .minirocket import MANY_FEATURES, SharedKernels
@@ -239,6 +240,7 @@ def simple_methods(
         Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
         Method(many_kernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
         Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
+        Method(CompetingKernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
         Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
         Method(Statistics, RANDOM, SHARES_OF_FEW, candidate=values and few and classes),

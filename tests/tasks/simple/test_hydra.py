@@ -1,0 +1,105 @@
+"""Competing kernels: gains and counts by plain loops, weights of rare features, no sequence needs others."""
+
+import numpy as np
+import pytest
+import torch
+
+from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.system.time_limit import TimeIsUp, until
+from selfpretrain.tasks.simple import hydra
+from selfpretrain.tasks.simple.hydra import CompetingKernels
+
+RANDOM = np.random.RandomState(0)
+
+
+def sequences(lengths, channels=1):
+    rows = [RANDOM.randn(length, channels).astype(np.float32) for length in lengths]
+    return SequenceDataset.from_sequences(rows, np.arange(len(rows)) % 2)
+
+
+def measured(examples):
+    found = CompetingKernels()
+    found.measure(examples)
+    found.fit(examples)
+    return found
+
+
+def plain(x, weights, channels, dilation):
+    """Gains and counts of one group, position by position."""
+    x = x[:, channels > 0].sum(1)
+    gains, counts = np.zeros(len(weights)), np.zeros(len(weights))
+    for t in range(len(x)):
+        places = t + (np.arange(9) - 4) * dilation
+        read = [x[at] if 0 <= at < len(x) else 0.0 for at in places]
+        answers = weights @ np.array(read)
+        gains[answers.argmax()] += answers.max()
+        counts[answers.argmin()] += 1
+    return np.maximum(gains, 0), counts
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_features_are_those_of_plain_loops(channels):
+    examples = sequences([41, 30, 12, 3], channels)
+    examples.flat[5] = np.nan
+    found = measured(examples)
+    weights, chosen = hydra._weights(41), hydra._chosen(channels)
+    assert weights.shape == (3, 2, 32, 8, 9) and np.abs(weights.sum(-1)).max() < 1e-6
+    assert np.abs(weights).sum(-1) == pytest.approx(1) and (chosen.sum(-1) == (channels + 1) // 2).all()
+    for row, each in enumerate(found.compute(examples).reshape(4, 3, 2, 2, 32, 8)):
+        x = np.nan_to_num(examples.sequence(row))
+        x = x / found.scale
+        x = x - x.mean(0)
+        for dilation, half, group in ((0, 0, 5), (1, 1, 0), (2, 0, 31)):
+            series = np.diff(x, axis=0) if half else x
+            expected = plain(series, weights[dilation, half, group], chosen[half, group], 2**dilation)
+            whole = np.sqrt(np.array(expected) * 41 / len(x))
+            np.testing.assert_allclose(each[dilation, half, :, group], whole, atol=1e-3)
+
+
+def test_a_rare_feature_weighs_less_and_what_is_none_is_zero():
+    examples = sequences([30] * 8)
+    found = measured(examples)
+    features = found.compute(examples)
+    rare = (features == 0).mean(0)
+    assert 0 < rare.max() <= 1
+    spread = features.std(0)
+    spread[spread < 1e-9] = 1
+    assert found.spread == pytest.approx(spread + rare**4, rel=1e-4)
+    assert (found.transform(examples)[features == 0] == 0).all()
+
+
+def test_no_sequence_depends_on_others():
+    examples = sequences([30, 41, 12, 30, 9, 1, 60], 3)
+    found = measured(examples)
+    together = found.compute(examples)
+    order = torch.tensor([5, 2, 0, 6, 4, 1, 3])
+    assert (found.compute(examples.take(order)) == together[order]).all()
+    for row in range(len(examples)):
+        assert (found.compute(examples.take(torch.tensor([row]))) == together[row]).all()
+
+
+def test_units_do_not_matter():
+    examples = sequences([30, 41, 12], 2)
+    rows = [examples.sequence(row) * np.array([2**40, 2.0**-40], np.float32) for row in range(3)]
+    others = SequenceDataset.from_sequences(rows, np.arange(3) % 2)
+    expected = measured(examples).transform(examples)
+    np.testing.assert_allclose(measured(others).transform(others), expected, atol=1e-4)
+
+
+def test_state_is_all_that_features_need():
+    examples = sequences([30, 41, 12], 2)
+    found = measured(examples)
+    again = CompetingKernels()
+    again.load(found.state())
+    assert (again.transform(examples) == found.transform(examples)).all()
+    with pytest.raises(ValueError, match="features of 400 positions"):
+        again.load(found.state() | {"length": torch.tensor([400])})
+    with pytest.raises(ValueError, match="not positive"):
+        again.load(found.state() | {"scale": torch.tensor([1.0, 0.0]).double()})
+
+
+def test_time_limits_are_kept():
+    examples = sequences([30] * 3)
+    found = measured(examples)
+    with until(-1.0), pytest.raises(TimeIsUp):
+        found.compute(examples)
