@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from ...errors import DataError, join_names
+from ...errors import DataError, install, join_names
 from ..download import connection_problem
 from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
@@ -382,7 +382,7 @@ def hub_table(name: str) -> Table:
     try:
         import datasets
     except ImportError as error:
-        raise DataError("hf:owner/name needs the library datasets: pip install 'selfpretrain[hf]'") from error
+        raise DataError(f"hf:owner/name needs the library datasets: {install('hf')}") from error
     datasets.disable_progress_bars()
     try:
         found = datasets.load_dataset(name)
