@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
-from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
+from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
@@ -464,7 +464,25 @@ def test_a_fit_that_fails_leaves_the_number_of_threads_as_it_was(monkeypatch):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("beside", ["groups", "sample_weight", "X_unlabelled"])
+OWN = "has its own labels, groups, weights and unlabelled sequences; give it alone, or give arrays"
+
+
+@pytest.mark.parametrize("beside", ["y", "groups", "sample_weight", "X_unlabelled"])
 def test_what_a_task_has_of_its_own_cannot_be_given_beside_it(beside):
-    with pytest.raises(SpecError, match="a task has its own groups, weights and unlabelled sequences"):
-        SequenceClassifier(**TOY).fit("digits", **{beside: [1.0] * 4})
+    for kind in (SequenceClassifier, SequencePretrainer):
+        with pytest.raises(SpecError, match=f"a task {OWN}"):
+            kind(**TOY).fit("digits", **{beside: [1.0] * 4})
+
+
+@pytest.mark.parametrize("beside", ["y", "groups"])
+def test_scores_on_a_task_are_those_of_its_own_labels_and_groups(beside, toy):
+    task = with_test_split(toy.task_, seed=0)
+    for call in (toy.evaluate, toy.compare, *([toy.score] if beside == "y" else [])):
+        with pytest.raises(SpecError, match=f"a task {OWN}"):
+            call(task, **{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match="a task has its own"):
+        toy.evaluate("digits", **{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match=f"the last fit {OWN}"):
+        toy.compare(**{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match="a task has its own"):
+        PositionClassifier(**TOY).score("digits", [1.0] * 4)

@@ -463,6 +463,20 @@ def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
     return torch.from_numpy((weights / weights[trained].mean()).astype(np.float32))
 
 
+def refuse_beside(owner: str, *given: Any) -> None:
+    """Raise an error if labels, groups, weights or more sequences are given beside data that have their own.
+
+    Args:
+        owner: what has them, e.g. "a task".
+
+    Raises:
+        SpecError: if one of ``given`` is not None.
+    """
+    if any(each is not None for each in given):
+        own = "labels, groups, weights and unlabelled sequences"
+        raise SpecError(f"{owner} has its own {own}; give it alone, or give arrays")
+
+
 def refuse_missing(y: Any, estimator: str) -> None:
     """Raise an error if y is missing.
 
