@@ -51,6 +51,7 @@ def fit(
     plan = None
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
+        options.refuse_unused(f"the task {origin}", ())
         task = load_task(origin)
         data: Task | StoredDataset = task.data() if isinstance(task, Imported) else task
     else:
