@@ -60,11 +60,7 @@ def fit(
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
-        # Of a long table, as many events as there are bytes are not text.
-        long = bool(data.meta["about"].get("options", {}).get("id"))
-        vocab = plan.vocab if plan else data.form.signal.vocab  # of arrays, byte 255 may be a token
-        text = vocab == BYTES and not long
-        settings = {**settings, "signal": "text" if text else "tokens"}
+        settings = {**settings, "signal": "text" if data.is_text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
@@ -133,7 +129,9 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         found = read_sequences(arrays, "tokens" if tokens else "values")
         rows = found.rows.tolist()
         return ImportPlan(found, ImportOptions(), "sequence {}".format, at_position, others={"row": rows})
-    if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
+    # Of models saved before this was noted, the number of symbols tells.
+    likely = "text" if signal == Tokens(BYTES) else "tokens"
+    if layout is None and tokens and estimator.data_facts_.get("signal", likely) == "text":
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None:
         raise DataError(

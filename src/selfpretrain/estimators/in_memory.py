@@ -16,9 +16,9 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 
 from ..data.containers import is_missing, plain_labels
 from ..data.dataset import SequenceDataset, concatenated
-from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
+from ..data.moments import BYTES, clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
-from ..data.sequences import Sequences
+from ..data.sequences import SequenceKind, Sequences
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
 from ..data.splits import MIN_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
@@ -195,10 +195,20 @@ def facts(task: Task) -> Json:
         "labelled": int(train.labelled.sum()),
         "val": len(task.load("val")),
         "length": form.length,
+        "signal": _signal_of(task),
         "digest": task.version() or getattr(task, "digest", ""),
         "licence": task.card.licence,
         "source": task.card.source,
     }
+
+
+def _signal_of(task: Task) -> SequenceKind:
+    """Return what the sequences of a task are; tokens of tasks of ours are text if all bytes are possible."""
+    signal = task.form.signal
+    if not isinstance(signal, Tokens):
+        return "values"
+    held = task.data() if isinstance(task, InMemoryTask | Imported) else None
+    return "text" if (held.is_text if held else signal == Tokens(BYTES)) else "tokens"
 
 
 @dataclass(frozen=True)
@@ -338,7 +348,8 @@ def training_data(
     weights = annotations.weights
     if weights is not None and len(np.unique(weights[annotations.labelled])) > 1:
         examples = replace(examples, weights=mean_one(weights, train & annotations.labelled))
-    about: dict[str, Any] = {"unknown": nan_spans(found.flat) if found.kind == "values" else []}
+    unknown = nan_spans(found.flat) if found.kind == "values" else []
+    about: dict[str, Any] = {"unknown": unknown, "kind": found.kind}
     if offsets != Offsets():
         about["offsets"] = asdict(offsets)
     meta = {"about": about, "weights": weights}

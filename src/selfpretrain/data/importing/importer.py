@@ -100,8 +100,9 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
         raise DataError("--test says which sequences are for testing; leave --split out")
     train = plan_import(origin, replace(options, test=""))
     test = plan_import(options.test, replace(options, test=""))
-    if train.signal != test.signal:
-        raise DataError(f"{origin} holds {train.signal}, {options.test} {test.signal}; they must be alike")
+    kinds = [plan.sequences.kind for plan in (train, test)]
+    if kinds[0] != kinds[1]:
+        raise DataError(f"{origin} holds {kinds[0]}, {options.test} {kinds[1]}; they must be alike")
     roles = [set(plan.sequences.columns) - {"split"} for plan in (train, test)]
     if odd := roles[0] ^ roles[1]:
         one = f"only one of {origin} and {options.test} has {min(odd)}"
