@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -486,3 +487,30 @@ def test_scores_on_a_task_are_those_of_its_own_labels_and_groups(beside, toy):
         toy.compare(**{beside: [1.0] * 4})
     with pytest.raises(SpecError, match="a task has its own"):
         PositionClassifier(**TOY).score("digits", [1.0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("share", "classes", "said"),
+    [
+        (0.9, np.arange(20) % 5, "validation_fraction=0.9 of 20 has no room for one of each of 5 classes"),
+        (0.15, np.arange(20) % 5, "validation_fraction=0.15 of 20 has no room for one of each of 5 classes"),
+        (0.5, np.maximum(np.arange(20) - 17, 0), "a class has one labelled example"),
+        (0.5, np.arange(20) % 5, ""),
+    ],
+)
+def test_a_split_that_is_not_by_class_is_told_where_it_decides(share, classes, said):
+    model = SequenceClassifier(**TOY, validation_fraction=share, n_trials=1)
+    task = model._as_task(X[:20], classes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert model._folds(task) == [task]
+    told = [str(each.message) for each in caught]
+    assert len(told) == bool(said) and all(
+        said in each and "without regard to class" in each for each in told
+    )
+
+
+def test_a_split_that_no_fold_uses_is_not_told(recwarn):
+    model = SequenceClassifier(runs=None)
+    task = model._as_task(X[:20], np.arange(20) % 5)
+    assert len(model._folds(task)) > 1 and not recwarn.list
