@@ -18,7 +18,7 @@ from ..data.importing.numerals import decimal_sign
 from ..data.importing.options import ImportOptions
 from ..data.importing.plan import ImportPlan, at_position, numbered
 from ..data.importing.source import check_column
-from ..data.importing.tables import Table, check_regular, open_table
+from ..data.importing.tables import PartPlaces, Table, check_regular, open_table
 from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint
 from ..data.spec import SequenceSpec, Tokens
@@ -182,6 +182,10 @@ def _table(table: Table, layout: Json) -> ImportPlan:
         for name in others:
             others[name] += batch[name].to_pylist()
     found = read_rows(table, how, wrong={})
+    if isinstance(table.places, PartPlaces):
+        places = [table.places.file_row(row) for row in range(found.given)]
+        # A column "file" of the tables themselves stays.
+        others = {"file": [name for name, _ in places]} | (others or {"row": [row for _, row in places]})
     return ImportPlan(found, ImportOptions(), table.name, how.spot, layout=layout, others=others)
 
 
