@@ -91,6 +91,11 @@ class PartPlaces:
         name = part.name(row - self.starts[number])
         return self._within(part, name if part.places else f"{part.path.name}, {name}")
 
+    def file_row(self, row: int) -> tuple[str, int]:
+        """Return the file of a row, by its path in the folder, and the number of the row in it, from 0."""
+        number = bisect_right(self.starts, row) - 1
+        return self.parts[number].path.relative_to(self.folder).as_posix(), row - self.starts[number]
+
     def notes(self) -> list[str]:
         """Return notes on the first text files that have not as many rows as lines."""
         return [self._within(part, note) for part in self.parts for note in part.notes()][:MAX_NOTES]
