@@ -446,7 +446,7 @@ MISTAKES = {
     ),
     "group by flag": (
         lambda a: a,
-        r"mine\.npz: --group is for tables, recordings, texts; leave it out; labels, groups and split are arrays",
+        r"mine\.npz: --group is for .*, texts; leave it out; labels, groups and split are arrays",
     ),
     "label by flag": (lambda a: a, r"mine\.npz: --label is for tables, recordings, texts; leave it out"),
     "nothing": (lambda a: {"x": a["x"][:0], "y": a["y"][:0]}, "holds no sequence"),
