@@ -18,6 +18,7 @@ from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
 from selfpretrain.estimators.in_memory import labelled_only, with_test_split
 from selfpretrain.runner import stage as runner_stage
+from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import make_waves
 from selfpretrain.training import cost
 from selfpretrain.training.train import train
@@ -230,6 +231,14 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
     fixed = SequenceClassifier(mixer=mixer, minutes=60, width=64)
     fixed.set_classes(recipe.task.form)
     assert fixed._recipes(recipe.task, 3600.0)[0].model.width == 64
+
+
+def test_a_task_with_settings_of_its_own_keeps_its_network_however_long_it_may_take(monkeypatch):
+    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: 1e-6)
+    model, task = SequenceClassifier(minutes=600), load_task("paths")
+    model.set_classes(task.form)
+    recipe = model.recipe(task)
+    assert task.small and model.within(recipe, 36_000.0).model == recipe.model
 
 
 @pytest.mark.parametrize("stored", [False, True])
