@@ -84,12 +84,13 @@ def read(table: Path) -> list[Row]:
 def draw(rows: list[Row], path: Path) -> None:
     """Draw scores against minutes: a panel for each command and task."""
     figure = Figure(figsize=(9, 2.6), layout="constrained")
-    panels = figure.subplots(1, 4)
-    for at, (command, task) in enumerate((c, t) for t in TASKS for c in ("compare", "fit")):
-        shown = [row for row in rows if (row["command"], row["task"]) == (command, task)]
-        panels[at].set_title(f"{command}, {TASKS[task]}", fontsize=9)
-        draw_panel(panels[at], shown)
-    panels[0].set_ylabel("test accuracy in %")
+    for at, task in enumerate(TASKS):
+        panel = None  # the first of a task, whose scores the other has, too
+        for column, command in enumerate(("compare", "fit"), 1 + 2 * at):
+            panel = figure.add_subplot(1, 4, column, sharey=panel)
+            panel.set_title(f"{command}, {TASKS[task]}", fontsize=9)
+            draw_panel(panel, [row for row in rows if (row["command"], row["task"]) == (command, task)])
+    figure.axes[0].set_ylabel("test accuracy in %")
     figure.savefig(path, metadata={"Date": None})
 
 

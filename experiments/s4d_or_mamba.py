@@ -5,18 +5,19 @@
 Every architecture and arm is trained with both directions, and then with the better one and the other rates,
 on every sixth set, with a seed that no report uses, and not tested; in a trial, matched scratch has the
 compute of self-pretraining with the same settings. The log has a line per trial; the best of each
-architecture and arm are written to ``studies/tables/s4d_or_mamba.tsv``, which the study reads. Finished
-stages are reused: the command resumes.
+architecture and arm are written to ``studies/tables/s4d_or_mamba.tsv``, which the study reads. What the log
+has is not run again, nor are finished stages: the command resumes, also on another machine.
 """
 
 import argparse
+import csv
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.run_dir import RESULT
@@ -40,9 +41,14 @@ class Trial(NamedTuple):
     option: Option
     recipe: Recipe
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return its place in the log: set, row and column, direction and learning rate."""
+        return (self.name, self.row, self.column, *self.option)
 
-Scored = tuple[Trial, dict[str, Any]]
-"""A trial and its result."""
+
+Scored = tuple[Trial, float]
+"""A trial and its score on validation."""
 Options = Mapping[tuple[str, str], Option]
 """Row and column -> settings."""
 
@@ -72,9 +78,9 @@ def rounds(run: Callable[[Options], list[Scored]]) -> list[Scored]:
 def chosen(scored: Iterable[Scored]) -> list[list[str]]:
     """Return the option with the best mean score of every row and column, as lines of the table."""
     found: dict[tuple[str, str], dict[Option, list[float]]] = {}
-    for trial, result in scored:
+    for trial, score in scored:
         options = found.setdefault((trial.row, trial.column), {})
-        options.setdefault(trial.option, []).append(float(result["scores"]["val"]["score"]))
+        options.setdefault(trial.option, []).append(score)
     lines = []
     for place, options in found.items():
         means = {option: fmean(scores) for option, scores in options.items()}
@@ -82,6 +88,38 @@ def chosen(scored: Iterable[Scored]) -> list[list[str]]:
         source = f"best of {len(means)} on validation, mean of {len(options[best])} sets"
         lines.append([*place, *best, f"{means[best]:.4f}", source])
     return lines
+
+
+class Log:
+    """The table of all trials, to which those of an architecture on a set are added when they are done."""
+
+    def __init__(self, file: Path, here: Workspace) -> None:
+        self.file = file
+        self.here = here
+        if not file.exists():
+            write(file, LOG, ())
+        with file.open(encoding="utf-8", newline="") as opened:
+            rows = list(csv.reader(opened, delimiter="\t"))[1:]
+        self.scores = {tuple(row[:5]): float(row[5]) for row in rows}
+
+    def run(self, options: Options) -> list[Scored]:
+        """Run the trials that the table lacks, and return the scores of all."""
+        found: list[Scored] = []
+        for _, group in groupby(trials(options), lambda trial: (trial.name, trial.row)):
+            tried = list(group)
+            missing = [trial for trial in tried if trial.place not in self.scores]
+            run_recipes((trial.recipe for trial in missing), self.here, tested=False)
+            with self.file.open("a", encoding="utf-8") as table:
+                table.writelines("\t".join(self._line(trial)) + "\n" for trial in missing)
+            found += [(trial, self.scores[trial.place]) for trial in tried]
+        return found
+
+    def _line(self, trial: Trial) -> tuple[str, ...]:
+        """Return the line of a trial, and remember its score."""
+        result = self.here.stage(trial.recipe).read(RESULT)
+        score = f"{result['scores']['val']['score']:.4f}"
+        self.scores[trial.place] = float(score)
+        return (*trial.place, score, str(result["steps"]), str(result["best_step"]))
 
 
 def write(file: Path, head: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
@@ -100,18 +138,7 @@ def main() -> None:
     if flags.data_root:
         os.environ["SELFPRETRAIN_DATA"] = flags.data_root
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as here:
-
-        def run(options: Options) -> list[Scored]:
-            tried = list(trials(options))
-            run_recipes((trial.recipe for trial in tried), here, tested=False)
-            return [(trial, here.stage(trial.recipe).read(RESULT)) for trial in tried]
-
-        scored = rounds(run)
-    lines = []
-    for trial, result in scored:
-        score = f"{result['scores']['val']['score']:.4f}"
-        lines.append([*trial[:3], *trial.option, score, str(result["steps"]), str(result["best_step"])])
-    write(flags.log, LOG, lines)
+        scored = rounds(Log(flags.log, here).run)
     write(FOLDER / "s4d_or_mamba.tsv", CHOICE, chosen(scored))
 
 

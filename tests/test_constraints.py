@@ -40,6 +40,14 @@ def test_what_is_needed_is_pinned_to_a_release_that_fits(extra):
         assert requirement.specifier.contains(pin, prereleases=True), (str(requirement), pin)
 
 
+def test_every_extra_that_a_message_names_exists():
+    text = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = re.findall(
+        r"""(?<!def )\b(?:install|import_extra)\([^()]*?["'](\w+)["'](?:, upgrade=True)?\)""", text
+    )
+    assert len(named) > 10 and set(named) <= {*EXTRAS}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_each_extra_resolves_alone_to_what_is_pinned(extra):

@@ -127,6 +127,13 @@ def shelf_files_do_not_know_each_other(tree: ast.Module, path: Path) -> Iterator
         yield from (f"imports its neighbour {name}" for name in wrong)
 
 
+def one_function_says_how_to_install_an_extra(tree: ast.Module, path: Path) -> Iterator[str]:
+    for node in nodes(tree):
+        text = node.value if isinstance(node, ast.Constant) else ""
+        if isinstance(text, str) and "selfpretrain[" in text and path.name != "errors.py":
+            yield f"names an extra in line {node.lineno}: errors.install does"
+
+
 RULES: list[Rule] = [
     no_long_function,
     no_hasattr,
@@ -138,6 +145,7 @@ RULES: list[Rule] = [
     every_docstring_starts_with_a_sentence,
     shelf_file_offers_one_thing,
     shelf_files_do_not_know_each_other,
+    one_function_says_how_to_install_an_extra,
 ]
 
 SINS = {
@@ -151,6 +159,7 @@ SINS = {
     every_docstring_starts_with_a_sentence: '"""A title"""',
     shelf_file_offers_one_thing: "mixer = A\ntask = B",
     shelf_files_do_not_know_each_other: "from .base import Mixer\nfrom . import _scan\nfrom .s4d import S4D",
+    one_function_says_how_to_install_an_extra: "raise SpecError(\"pip install 'selfpretrain[hf]'\")",
 }
 
 

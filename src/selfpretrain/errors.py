@@ -84,6 +84,11 @@ def first_line(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *[line for line in lines if line][:1]])
 
 
+def install(extra: str, upgrade: bool = False) -> str:
+    """Return the command that installs or upgrades the packages of an extra, for messages."""
+    return f"pip install {'--upgrade ' if upgrade else ''}'selfpretrain[{extra}]'"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about ``name``: the closest known name, or the known names."""
     known = list(known)

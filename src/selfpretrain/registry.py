@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .errors import SpecError, UnknownName, join_names, nearest
+from .errors import SpecError, UnknownName, install, join_names, nearest
 
 SHELVES = {
     "tasks": "task",
@@ -144,7 +144,7 @@ def import_extra(module: str, feature: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise SpecError(f'{feature} needs a further package: pip install "selfpretrain[{extra}]"') from error
+        raise SpecError(f"{feature} needs a further package: {install(extra)}") from error
 
 
 def _find_outside(shelf: str, name: str) -> Any:

@@ -317,3 +317,22 @@ def test_new_files_without_a_header_are_read_as_in_training(cli, tmp_path):
     train.write_text("".join(train.read_text().splitlines(keepends=True)[:3]))
     assert cli("predict", model, train, "-o", tmp_path / "out.csv")[0] == 0
     assert len(rows_of(tmp_path / "out.csv")) == 3
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_answers_for_a_folder_of_tables_say_which_file_they_are_of(cli, tmp_path, named):
+    train = tmp_path / "train.csv"
+    train.write_text("\n".join(["word,label", *(f"{i % 7} word {i},{'ab'[i % 2]}" for i in range(60))]))
+    model = fit(cli, train, "--sequence", "word")
+    (tmp_path / "new" / "more").mkdir(parents=True)
+    for name, count in {"b.csv": 2, "more/a.csv": 1, "empty.csv": 0, "z.csv": 2}.items():
+        rows = [f"word {i}{f',{name} {i}' * named}" for i in range(count)]
+        (tmp_path / "new" / name).write_text("\n".join(["word,who" if named else "word", *rows]) + "\n")
+    assert cli("predict", model, tmp_path / "new", "-o", tmp_path / "out.csv")[0] == 0
+    found = rows_of(tmp_path / "out.csv")
+    expected = [("b.csv", "0"), ("b.csv", "1"), ("more/a.csv", "0"), ("z.csv", "0"), ("z.csv", "1")]
+    assert [row["file"] for row in found] == [name for name, _ in expected]
+    if named:
+        assert [row["who"] for row in found] == [f"{name} {i}" for name, i in expected]
+    else:
+        assert [row["row"] for row in found] == [i for _, i in expected]

@@ -446,9 +446,9 @@ MISTAKES = {
     ),
     "group by flag": (
         lambda a: a,
-        r"mine\.npz has no columns; leave --group out; groups and split are arrays",
+        r"mine\.npz: --group is for .*, texts; leave it out; labels, groups and split are arrays",
     ),
-    "label by flag": (lambda a: a, r"mine\.npz has no columns; leave --label out"),
+    "label by flag": (lambda a: a, r"mine\.npz: --label is for tables, recordings, texts; leave it out"),
     "nothing": (lambda a: {"x": a["x"][:0], "y": a["y"][:0]}, "holds no sequence"),
     "halves of tokens": (lambda a: a | {"x": a["x"] * 0.5}, "tokens are integers"),
     "numbers of words": (lambda a: a | {"y": np.array(["a", "b"])[a["y"] % 2]}, "use --target classes"),

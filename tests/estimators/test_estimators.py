@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ import torch
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
-from selfpretrain import SequenceClassifier, SequencePretrainer, SequenceRegressor
+from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
 from selfpretrain.estimators.in_memory import labelled_only, with_test_split
 from selfpretrain.runner import stage as runner_stage
+from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import make_waves
 from selfpretrain.training import cost
 from selfpretrain.training.train import train
@@ -229,6 +231,14 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
     fixed = SequenceClassifier(mixer=mixer, minutes=60, width=64)
     fixed.set_classes(recipe.task.form)
     assert fixed._recipes(recipe.task, 3600.0)[0].model.width == 64
+
+
+def test_a_task_with_settings_of_its_own_keeps_its_network_however_long_it_may_take(monkeypatch):
+    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: 1e-6)
+    model, task = SequenceClassifier(minutes=600), load_task("paths")
+    model.set_classes(task.form)
+    recipe = model.recipe(task)
+    assert task.small and model.within(recipe, 36_000.0).model == recipe.model
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -464,7 +474,52 @@ def test_a_fit_that_fails_leaves_the_number_of_threads_as_it_was(monkeypatch):
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("beside", ["groups", "sample_weight", "X_unlabelled"])
+OWN = "has its own labels, groups, weights and unlabelled sequences; give it alone, or give arrays"
+
+
+@pytest.mark.parametrize("beside", ["y", "groups", "sample_weight", "X_unlabelled"])
 def test_what_a_task_has_of_its_own_cannot_be_given_beside_it(beside):
-    with pytest.raises(SpecError, match="a task has its own groups, weights and unlabelled sequences"):
-        SequenceClassifier(**TOY).fit("digits", **{beside: [1.0] * 4})
+    for kind in (SequenceClassifier, SequencePretrainer):
+        with pytest.raises(SpecError, match=f"a task {OWN}"):
+            kind(**TOY).fit("digits", **{beside: [1.0] * 4})
+
+
+@pytest.mark.parametrize("beside", ["y", "groups"])
+def test_scores_on_a_task_are_those_of_its_own_labels_and_groups(beside, toy):
+    task = with_test_split(toy.task_, seed=0)
+    for call in (toy.evaluate, toy.compare, *([toy.score] if beside == "y" else [])):
+        with pytest.raises(SpecError, match=f"a task {OWN}"):
+            call(task, **{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match="a task has its own"):
+        toy.evaluate("digits", **{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match=f"the last fit {OWN}"):
+        toy.compare(**{beside: [1.0] * 4})
+    with pytest.raises(SpecError, match="a task has its own"):
+        PositionClassifier(**TOY).score("digits", [1.0] * 4)
+
+
+@pytest.mark.parametrize(
+    ("share", "classes", "said"),
+    [
+        (0.9, np.arange(20) % 5, "validation_fraction=0.9 of 20 has no room for one of each of 5 classes"),
+        (0.15, np.arange(20) % 5, "validation_fraction=0.15 of 20 has no room for one of each of 5 classes"),
+        (0.5, np.maximum(np.arange(20) - 17, 0), "a class has one labelled example"),
+        (0.5, np.arange(20) % 5, ""),
+    ],
+)
+def test_a_split_that_is_not_by_class_is_told_where_it_decides(share, classes, said):
+    model = SequenceClassifier(**TOY, validation_fraction=share, n_trials=1)
+    task = model._as_task(X[:20], classes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert model._folds(task) == [task]
+    told = [str(each.message) for each in caught]
+    assert len(told) == bool(said) and all(
+        said in each and "without regard to class" in each for each in told
+    )
+
+
+def test_a_split_that_no_fold_uses_is_not_told(recwarn):
+    model = SequenceClassifier(runs=None)
+    task = model._as_task(X[:20], np.arange(20) % 5)
+    assert len(model._folds(task)) > 1 and not recwarn.list

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from selfpretrain import SequenceClassifier
-from selfpretrain.data.importing.importer import import_data
+from selfpretrain.data.importing.importer import import_arrays, import_data, plan_import
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.data.spec import Values
+from selfpretrain.data.spec import Tokens, Values
 from selfpretrain.errors import DataError
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet
@@ -87,6 +87,68 @@ def test_tokens_with_the_numbers_of_all_bytes_are_no_text(tmp_path):
     model, _ = fitted(tmp_path, "tokens", [[255 - i, i, 255] for i in range(32)], kind="tokens")
     assert model.signal == "tokens" and model.alphabet_.shift == 3
     assert model.predict_proba([[255, 0]]).shape == (1, 2)
+
+
+TOKENS = [[255 - i, i, 255] for i in range(32)]
+
+
+@pytest.fixture
+def tokens(tmp_path, monkeypatch):
+    """Imported tokens that use all numbers to 255."""
+    monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
+    labels, split = np.arange(32) % 2, np.array(SPLIT)
+    return import_arrays("numbers", np.array(TOKENS), labels, groups=np.arange(32) // 2, split=split)
+
+
+def test_imported_tokens_are_no_text_by_their_name_either(tokens, tmp_path):
+    model = files.fit("numbers", ImportOptions(), SMOKE | {"runs": tmp_path / "runs"})
+    assert model.signal == "tokens" and model.alphabet_.shift == 3
+    assert stored(model)[3] == [1, 255, 6, 258, 2]
+    again = SequenceClassifier.load(model.save(tmp_path / "model"))
+    assert again.data_facts_["signal"] == "tokens"
+
+
+def test_a_model_of_imported_tokens_does_not_read_files_as_text(tokens, tmp_path):
+    model = SequenceClassifier(**SMOKE, runs=tmp_path / "runs").fit("numbers")
+    assert model.predictor_.form.signal == Tokens(256)
+    (tmp_path / "new.txt").write_text("hello")
+    with pytest.raises(DataError, match="does not know how such a file is to be read"):
+        files.read_new(tmp_path / "new.txt", SequenceClassifier.load(model.save(tmp_path / "model")))
+    model.data_facts_.pop("signal")  # as of models saved before it was noted
+    assert files.read_new(tmp_path / "new.txt", model).sequences.flat.tobytes() == b"hello"
+
+
+def test_the_vocabulary_of_a_fold_of_tokens_is_that_of_its_training_rows(tokens):
+    split = np.where(tokens.whole.targets.numpy() == 0, 0, 2)
+    whole = replace(tokens.whole, flat=tokens.whole.flat.clamp(max=254))
+    assert replace(tokens, whole=whole).with_split(split).form.signal == Tokens(255)
+
+
+def test_data_stored_before_their_kind_was_are_what_they_seemed_to_be(tokens, tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text("\n".join(["word,label", *(f"word {i},{'ab'[i % 2]}" for i in range(32))]))
+    text = import_data(path, "words", ImportOptions())
+    assert text.is_text and not tokens.is_text
+
+    def before(made, **options):
+        about = {key: value for key, value in made.meta["about"].items() if key != "kind"}
+        about["options"] = about["options"] | options
+        return replace(made, meta={**made.meta, "about": about})
+
+    assert before(text).is_text and before(tokens).is_text
+    assert not before(tokens, kind="tokens").is_text and not before(tokens, id="who").is_text
+    assert before(text).digest == text.digest
+
+
+def test_texts_and_tokens_are_not_put_together(tmp_path):
+    rows = {"words": [f"word {i}" for i in range(32)], "numbers": TOKENS}
+    for name, cells in rows.items():
+        lines = [json.dumps({"x": cell, "label": "ab"[i % 2]}) for i, cell in enumerate(cells)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    with pytest.raises(
+        DataError, match=r"words\.jsonl holds text, .*numbers\.jsonl tokens; they must be alike"
+    ):
+        plan_import(str(tmp_path / "words.jsonl"), ImportOptions(test=str(tmp_path / "numbers.jsonl")))
 
 
 def test_columns_with_the_names_of_answers_are_replaced_and_told(tmp_path):

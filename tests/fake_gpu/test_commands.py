@@ -15,7 +15,7 @@ from fake_gpu.emulation import MEMORY, watch
 import toys
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
-from selfpretrain.errors import Interrupted
+from selfpretrain.errors import DoesNotFit, Interrupted
 from selfpretrain.mixers.common import pairs
 from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.objectives.base import Denoise
@@ -23,11 +23,12 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.registry import find, name_of, names
+from selfpretrain.runner import forecast
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.system.events import listen
-from selfpretrain.training import memory, train
+from selfpretrain.training import cost, memory, train
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
 
@@ -60,6 +61,28 @@ def test_compare_ends_and_its_steps_wait_for_nothing(task, objective, steps, tmp
     assert len(steps) > 10 and waited(steps) == {}
     recipes = [json.loads(path.read_text()) for path in tmp_path.glob("stages/*/recipe.json")]
     assert {stage["precision"] for recipe in recipes for stage in recipe["stages"]} == {"bf16"}
+
+
+@pytest.mark.parametrize("flags", [["--measure"], ["--minutes", "30"]])
+def test_steps_are_timed_on_the_gpu_that_will_train_and_after_it_has_ended(flags, tmp_path, monkeypatch):
+    order = []
+    plain = train.step
+    monkeypatch.setattr(train, "step", lambda *given: order.append("step") or plain(*given))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: order.append("wait"))
+    monkeypatch.setattr(cost, "_measured", {})
+    asked = ["compare", "--task", "digits", "--mixers", "attention", "--seeds", "1", "--scale", "smoke"]
+    with watch() as found:
+        assert app.run([*asked, "--device", "cuda", "--dry-run", "--runs", str(tmp_path), *flags]) == 0
+    assert found.kernels and order[0] == order[-1] == "wait"
+    assert order[:8] == ["wait", "step", "wait"] * 2 + ["wait", "step"]
+
+
+def test_a_stage_that_does_not_fit_takes_no_time(monkeypatch):
+    monkeypatch.setattr(memory, "_gigabytes", lambda *how: 90.0)
+    made = recipe(Masked())
+    with pytest.raises(DoesNotFit):
+        cost.seconds_per_step(made, "cuda")
+    assert forecast._seconds(made, cost.COUNTED, "cuda") == 0
 
 
 def recipe(objective, mixer="attention", **stage):

@@ -90,6 +90,12 @@ def test_nothing_run(small):
     assert "| not run |  |" in INDEX([folder])
 
 
+def test_scores_are_always_drawn(small):
+    for how, drawn in (("none", charts.points), ("bars", charts.points), ("lines", charts.lines)):
+        made = pictures.scores(analysis(small(TWO, figure=how)))
+        assert [picture.draw.func for picture in made] == [drawn]
+
+
 def test_smoke_proves_nothing(small):
     folder = small(TWO, scale="smoke", interpretation="")
     made = page.write(folder)

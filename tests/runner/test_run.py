@@ -147,6 +147,15 @@ def test_tuning_is_equal_for_all_and_does_not_read_test(experiment, workspace):
         assert "test" not in json.loads(path.read_text())["scores"]
 
 
+def test_what_a_study_measures_is_measured_on_tuned_networks(workspace):
+    space = tuning.SearchSpace(lr=(1e-3,), batch=(4,), dropout=(0.2,))
+    tuned = tuning.tune(Kernels("smoke", 1).experiment("smoke", first_seed=3), space, workspace)
+    run_experiment(tuned, workspace)
+    (pretraining,) = {each.parent for each in Plan.of(tuned).stages.values() if each.parent}
+    assert workspace.folder(pretraining).read("recipe.json")["model"]["dropout"] == 0.2
+    assert ExperimentFolder(Plan.of(tuned), workspace).measures()
+
+
 def test_another_batch_sees_as_many_examples(experiment):
     recipe = experiment.cells[0].recipe
     changed = tuning.with_setting(recipe, {"batch": recipe.last.batch // 2, "dropout": 0.1})

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import socket
+import threading
 import time
 
 import numpy as np
@@ -201,6 +202,28 @@ def test_an_attempt_at_work_gives_signs_of_life(stage, monkeypatch):
     with stage.attempt(never) as attempt:
         aged(attempt, 1000)
         end = time.monotonic() + 10
+        while time.time() - attempt.path.stat().st_mtime > 500:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def test_a_sign_of_life_that_fails_is_followed_by_others(stage, monkeypatch):
+    touch, failed = os.utime, []
+
+    def utime(path, *given):
+        if threading.current_thread() is not threading.main_thread() and len(failed) < 3:
+            failed.append(path)
+            raise OSError(errno.ESTALE, "Stale file handle")
+        touch(path, *given)
+
+    monkeypatch.setattr(run_dir, "CHECKPOINT_SECONDS", 0.02)
+    monkeypatch.setattr(os, "utime", utime)
+    with stage.attempt(never) as attempt:
+        end = time.monotonic() + 10
+        while len(failed) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        aged(attempt, 1000)
         while time.time() - attempt.path.stat().st_mtime > 500:
             assert time.monotonic() < end
             time.sleep(0.01)

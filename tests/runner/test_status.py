@@ -108,7 +108,7 @@ def test_without_its_package_one_line_says_what_to_install(
 ):
     monkeypatch.setitem(sys.modules, module, None)
     assert run([*COMPARE, "--runs", str(tmp_path), *flags]) == 2
-    assert f'pip install "selfpretrain[{extra}]"' in capsys.readouterr().err
+    assert f"pip install 'selfpretrain[{extra}]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [["--seeds", "auto"], ["--tune"]])

@@ -107,6 +107,10 @@ def test_what_a_study_measures_leaves_further_mixers_out(name):
     }
 
 
+def test_no_study_says_that_its_scores_are_not_drawn():
+    assert {study.figure for study in STUDIES.values()} == {"bars", "lines"}
+
+
 def test_titles_name_the_table_that_is_reproduced_and_no_other():
     assert title(STUDIES["amos-table-8"].at_scale("smoke", 1)).startswith("Amos et al. (2024), Table 8: ")
     assert title(STUDIES["growth"].at_scale("smoke", 1)).startswith("How long may sequences be")

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import paper_data
 from scripts import script
@@ -68,11 +69,6 @@ def test_every_arm_has_its_own_settings_and_matched_scratch_the_compute_of_spt(m
     assert found[MATCHED].last.budget.flops == paper_data.ROUGH.total(found[SPT])
 
 
-def result(score):
-    """What a trial leaves, as far as it is looked at."""
-    return {"scores": {"val": {"score": score}}}
-
-
 def test_trials_are_equal_for_every_architecture_and_arm(tmp_path, monkeypatch):
     """The causal direction is better here, and then the largest rate."""
     monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
@@ -81,7 +77,7 @@ def test_trials_are_equal_for_every_architecture_and_arm(tmp_path, monkeypatch):
 
     def run(options):
         tried = list(tool.trials(options, Planner(0, stubs=True)))
-        return [(each, result(score[each.option[0]] + float(each.option[1]))) for each in tried]
+        return [(each, score[each.option[0]] + float(each.option[1])) for each in tried]
 
     scored = tool.rounds(run)
     trials = [trial for trial, _ in scored]
@@ -102,10 +98,28 @@ def test_the_best_mean_on_validation_is_chosen():
     scores = {"Adiac": (0.2, 0.9), "Earthquakes": (0.8, 0.3)}  # means of 0.5 and 0.6
     options = ("masked", "1e-3"), ("causal", "3e-3")
     trials = [
-        (tool.Trial(name, "S4D", SPT, option, None), result(score))
+        (tool.Trial(name, "S4D", SPT, option, None), score)
         for name, both in scores.items()
         for option, score in zip(options, both, strict=True)
     ]
     assert tool.chosen(trials) == [
         ["S4D", SPT, "causal", "3e-3", "0.6000", "best of 2 on validation, mean of 2 sets"]
     ]
+
+
+def test_what_the_log_has_is_not_run_again(tmp_path, monkeypatch):
+    tool = script("s4d_or_mamba")
+    places = [(name, row, SPT, "masked", "1e-3") for name in ("A", "B") for row in ("S4D", "Mamba")]
+    tried = [tool.Trial(*place[:3], place[3:], place) for place in places]
+    ran = []
+    monkeypatch.setattr(tool, "trials", lambda options: iter(tried))
+    monkeypatch.setattr(tool, "run_recipes", lambda recipes, here, tested: ran.extend(recipes))
+    result = {"scores": {"val": {"score": 0.25}}, "steps": 4, "best_step": 2}
+    here = SimpleNamespace(stage=lambda recipe: SimpleNamespace(read=lambda name: result))
+    log = tmp_path / "log.tsv"
+    expected = "".join("\t".join((*place, "0.2500", "4", "2")) + "\n" for place in places)
+    kept = "\t".join(tool.LOG) + "\n" + "".join(expected.splitlines(keepends=True)[:2])
+    log.write_text(kept)
+    assert tool.Log(log, here).run({}) == [(trial, 0.25) for trial in tried]
+    assert ran == places[2:] and log.read_text() == "\t".join(tool.LOG) + "\n" + expected
+    assert tool.Log(log, here).run({}) == [(trial, 0.25) for trial in tried] and ran == places[2:]

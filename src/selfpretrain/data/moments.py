@@ -16,24 +16,25 @@ Spans = list[tuple[int, int, int]]
 """Stretches of positions where a channel is unknown: (first, last + 1, channel)."""
 
 
-def fit_spec(form: SequenceSpec, train: SequenceDataset, unknown: Spans | None = None) -> SequenceSpec:
+def fit_spec(form: SequenceSpec, train: SequenceDataset, unknown: Spans, is_text: bool) -> SequenceSpec:
     """Return the spec with its statistics measured on the training examples.
 
     Length, class names and the range of quantised values are kept: they say what is possible.
 
     Args:
         unknown: where filled-in values replace unknown ones; they are not counted.
+        is_text: whether symbols are bytes of text, all of which are possible.
     """
     signal = form.signal
     target = form.target
     if isinstance(target, Reals):
         target = fit_target(target, train.targets.numpy())
     if not isinstance(signal, Tokens):
-        values = fit_values(in_blocks(train.flat.numpy(), unknown or []), *_training_stretches(train))
+        values = fit_values(in_blocks(train.flat.numpy(), unknown), *_training_stretches(train))
         if signal.levels is not None:
             values = replace(values, levels=signal.levels, low=signal.low, high=signal.high)
         signal = values
-    elif signal.vocab != BYTES:
+    elif not is_text:
         signal = Tokens(max_symbol(train.flat.numpy(), *_training_stretches(train)) + 1)
     return replace(form, signal=signal, target=target)
 

@@ -77,7 +77,7 @@ class StoredDataset:
         """
         unknown = [tuple(span) for span in self.meta["about"].get("unknown", ())]
         train = self.whole.take(torch.from_numpy(np.flatnonzero(split == 0)))
-        form = moments.fit_spec(self.form, train, unknown)
+        form = moments.fit_spec(self.form, train, unknown, self.is_text)
         whole = self.whole
         if isinstance(form.signal, Values):
             whole = replace(whole, flat=moments.fill_unknown(whole.flat, unknown, form.signal))
@@ -89,6 +89,17 @@ class StoredDataset:
     def offsets(self) -> Offsets:
         """Return what was subtracted from values and targets before they were stored."""
         return Offsets.load(self.meta.get("about", {}).get("offsets"))
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether symbols are bytes of text; where that was not stored, what their number says."""
+        if self.form.signal != Tokens(moments.BYTES):
+            return False
+        about = self.meta.get("about", {})
+        options = about.get("options", {})
+        # Events of a long table may be as many as there are bytes.
+        is_named = options.get("kind") == "tokens" or bool(options.get("id"))
+        return bool(about["kind"] == "text" if "kind" in about else not is_named)
 
     @property
     def digest(self) -> str:

@@ -39,6 +39,7 @@ from .in_memory import (
     moved,
     offsets_of,
     reals,
+    refuse_beside,
     refuse_missing,
     training_data,
     with_test_split,
@@ -130,9 +131,11 @@ class SequenceEstimator(TaskFitting):
                 needs.
 
         Raises:
-            SpecError: without X, if the model was not fitted in this process.
+            SpecError: without X, if the model was not fitted in this process, or y or groups are given.
         """
         check_settings(self)
+        if X is None:
+            refuse_beside("the last fit", y, groups)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
         task = vars(self).get("task_") if X is None else other._as_task(X, y, groups)
@@ -166,7 +169,7 @@ class SequenceEstimator(TaskFitting):
             draws: number of bootstrap resamples.
 
         Raises:
-            SpecError: if the model makes no predictions.
+            SpecError: if the model makes no predictions, or y or groups are given beside a task.
         """
         y_true, outputs, groups = self._evaluation_arrays(X, y, groups)
         return bootstrap(self._metrics, (y_true, outputs), groups, draws)
@@ -334,8 +337,11 @@ class SequenceEstimator(TaskFitting):
 
         Raises:
             DataError: if no example has a label, or there is not one label and one group for each.
+            SpecError: if a task is given with labels or groups.
         """
-        if self._predicts and not isinstance(X, str | Task):
+        if isinstance(X, str | Task):
+            refuse_beside("a task", y, groups)
+        elif self._predicts:
             refuse_missing(y, type(self).__name__)
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
@@ -415,11 +421,10 @@ class SequenceEstimator(TaskFitting):
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays.
 
         Raises:
-            SpecError: if a task is given with groups, weights or unlabelled sequences.
+            SpecError: if a task is given with labels, groups, weights or unlabelled sequences.
         """
-        more = any(each is not None for each in (groups, sample_weight, X_unlabelled))
-        if more and isinstance(X, str | Task | StoredDataset):
-            raise SpecError("a task has its own groups, weights and unlabelled sequences; give arrays")
+        if isinstance(X, str | Task | StoredDataset):
+            refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.spec import SequenceSpec, Tokens
-from ..errors import SelfPretrainError, SpecError
+from ..errors import SelfPretrainError, SpecError, install
 from ..mixers.base import ForeignModule
 from ..mixers.common.convolution import Convolution
 from ..objectives.common.heads import pool_features
@@ -99,7 +99,7 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
         raise SpecError(f"{path.name}: a model is exported to .onnx, or to .pt2 of torch.export")
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if path.suffix == ".onnx" and missing:
-        raise SpecError(f"ONNX needs {', '.join(missing)}: pip install 'selfpretrain[onnx]'")
+        raise SpecError(f"ONNX needs {', '.join(missing)}: {install('onnx')}")
     form = predictor.form
     longest = max(length or form.length, SHORTEST + 1)
     if longest > form.length and predictor.networks[0].embed.adds_positions:

@@ -18,7 +18,7 @@ from ..data.importing.numerals import decimal_sign
 from ..data.importing.options import ImportOptions
 from ..data.importing.plan import ImportPlan, at_position, numbered
 from ..data.importing.source import check_column
-from ..data.importing.tables import Table, check_regular, open_table
+from ..data.importing.tables import PartPlaces, Table, check_regular, open_table
 from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint
 from ..data.spec import SequenceSpec, Tokens
@@ -51,6 +51,7 @@ def fit(
     plan = None
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
+        options.refuse_unused(f"the task {origin}", ())
         task = load_task(origin)
         data: Task | StoredDataset = task.data() if isinstance(task, Imported) else task
     else:
@@ -59,11 +60,7 @@ def fit(
         plan = plan_import(origin, options)
         data = import_to_memory(plan)
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
-        # Of a long table, as many events as there are bytes are not text.
-        long = bool(data.meta["about"].get("options", {}).get("id"))
-        vocab = plan.vocab if plan else data.form.signal.vocab  # of arrays, byte 255 may be a token
-        text = vocab == BYTES and not long
-        settings = {**settings, "signal": "text" if text else "tokens"}
+        settings = {**settings, "signal": "text" if data.is_text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
@@ -132,7 +129,9 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         found = read_sequences(arrays, "tokens" if tokens else "values")
         rows = found.rows.tolist()
         return ImportPlan(found, ImportOptions(), "sequence {}".format, at_position, others={"row": rows})
-    if layout is None and isinstance(signal, Tokens) and signal.vocab == BYTES:
+    # Of models saved before this was noted, the number of symbols tells.
+    likely = "text" if signal == Tokens(BYTES) else "tokens"
+    if layout is None and tokens and estimator.data_facts_.get("signal", likely) == "text":
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None:
         raise DataError(
@@ -183,6 +182,10 @@ def _table(table: Table, layout: Json) -> ImportPlan:
         for name in others:
             others[name] += batch[name].to_pylist()
     found = read_rows(table, how, wrong={})
+    if isinstance(table.places, PartPlaces):
+        places = [table.places.file_row(row) for row in range(found.given)]
+        # A column "file" of the tables themselves stays.
+        others = {"file": [name for name, _ in places]} | (others or {"row": [row for _, row in places]})
     return ImportPlan(found, ImportOptions(), table.name, how.spot, layout=layout, others=others)
 
 

@@ -145,10 +145,13 @@ class TaskFitting(EstimatorSettings):
 
     def _folds(self, task: Task) -> list[Task]:
         """Return the folds of a task in memory; the task alone where its own validation split decides."""
-        one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
-        if one or not isinstance(task, InMemoryTask):
+        if not isinstance(task, InMemoryTask):
             return [task]
-        return [InMemoryTask(data) for data in fold_data(task.data(), self._seed())] or [task]
+        one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
+        folds = [] if one else fold_data(task.data(), self._seed())
+        if not folds and (note := task.data().meta["about"].get("mixed")):
+            warnings.warn(note, stacklevel=3)  # the caller of fit
+        return [InMemoryTask(data) for data in folds] or [task]
 
     def _simple_methods(self, task: Task, folds: Sequence[Task], stop: Stop = never) -> SimpleMethods:
         """Return the simple methods for a task, to be validated on its folds."""

@@ -16,9 +16,9 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 
 from ..data.containers import is_missing, plain_labels
 from ..data.dataset import SequenceDataset, concatenated
-from ..data.moments import clip_tokens, fit_target, fit_values, nan_spans
+from ..data.moments import BYTES, clip_tokens, fit_target, fit_values, nan_spans
 from ..data.offsets import Offsets, offset_of
-from ..data.sequences import Sequences
+from ..data.sequences import SequenceKind, Sequences
 from ..data.spec import SPLITS, Classes, Reals, SequenceSpec, Signal, Split, Target, Tokens
 from ..data.splits import MIN_GROUPS, split_rows, strata_of
 from ..data.store import StoredDataset
@@ -195,10 +195,20 @@ def facts(task: Task) -> Json:
         "labelled": int(train.labelled.sum()),
         "val": len(task.load("val")),
         "length": form.length,
+        "signal": _signal_of(task),
         "digest": task.version() or getattr(task, "digest", ""),
         "licence": task.card.licence,
         "source": task.card.source,
     }
+
+
+def _signal_of(task: Task) -> SequenceKind:
+    """Return what the sequences of a task are; tokens of tasks of ours are text if all bytes are possible."""
+    signal = task.form.signal
+    if not isinstance(signal, Tokens):
+        return "values"
+    held = task.data() if isinstance(task, InMemoryTask | Imported) else None
+    return "text" if (held.is_text if held else signal == Tokens(BYTES)) else "tokens"
 
 
 @dataclass(frozen=True)
@@ -252,8 +262,8 @@ class Annotations:
         groups, weights = (None if x is None else x[keep] for x in (self.groups, self.weights))
         return Annotations(self.targets[keep], groups, weights)
 
-    def divided(self, share: float, seed: int) -> np.ndarray:
-        """Return the split (n,) of each example: 0 for train, 1 for val.
+    def divided(self, share: float, seed: int) -> tuple[np.ndarray, str]:
+        """Return the split (n,) of each example, 0 for train, 1 for val; and why it is not by class, if so.
 
         Val is a share of the labelled examples, or of all if none is labelled, stratified by class or made of
         whole groups; it is empty if these are fewer than 20. Without groups, some of many unlabelled examples
@@ -262,18 +272,18 @@ class Annotations:
         Raises:
             DataError: if there are too few groups to divide them.
         """
-        split = self._divide_labelled(share, seed)
+        split, mixed = self._divide_labelled(share, seed)
         unlabelled = np.flatnonzero(~self.labelled & self.labelled.any())
         if self.groups is None and split.any() and len(unlabelled) >= MANY_UNLABELLED:
             number = min(MAX_UNLABELLED, round(UNLABELLED_SHARE * len(unlabelled)))
             split[np.random.RandomState(seed).permutation(unlabelled)[:number]] = 1
-        return split
+        return split, mixed
 
-    def _divide_labelled(self, share: float, seed: int) -> np.ndarray:
+    def _divide_labelled(self, share: float, seed: int) -> tuple[np.ndarray, str]:
         split = np.zeros(len(self.targets), dtype=np.int64)
         rows = np.flatnonzero(self.labelled) if self.labelled.any() else np.arange(len(split))
         if not share or len(rows) < FEW:
-            return split
+            return split, ""
         if self.groups is not None:
             groups = np.asarray(self.groups)
             number = len(np.unique(groups[rows]))
@@ -286,18 +296,29 @@ class Annotations:
             by_group = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
             held = next(by_group.split(rows, groups=groups[rows]))[1]
             split[np.isin(groups, groups[rows[held]])] = 1
-            return split
-        one = self.targets.dtype.kind == "i" and self.targets.ndim == 1
-        classes = self.targets[rows] if one else np.zeros(len(rows))
-        kinds, count = np.unique(classes, return_counts=True)
-        # Stratification needs two examples of each class, and room for one of each in train and in val.
-        room = min(len(rows) * share, len(rows) - math.ceil(len(rows) * share))
-        by_class = count.min() > 1 and room >= len(kinds)
-        splitter = (StratifiedShuffleSplit if by_class else ShuffleSplit)(
+            return split, ""
+        classes = strata_of(self.targets)[rows]
+        mixed = _mixed(classes, share)
+        splitter = (ShuffleSplit if mixed else StratifiedShuffleSplit)(
             n_splits=1, test_size=share, random_state=seed
         )
         split[rows[next(splitter.split(rows, classes))[1]]] = 1
-        return split
+        return split, mixed if len(np.unique(classes)) > 1 else ""
+
+
+def _mixed(classes: np.ndarray, share: float) -> str:
+    """Return why a share of examples (n,) cannot have the classes in their proportions; "": it can.
+
+    That needs two examples of each class, and room for one of each in train and in val.
+    """
+    kinds, count = np.unique(classes, return_counts=True)
+    said = "the validation split is drawn without regard to class, and either side may lack some"
+    if count.min() < 2:
+        return f"{said}: a class has one labelled example; give two or more of each"
+    if min(len(classes) * share, len(classes) - math.ceil(len(classes) * share)) >= len(kinds):
+        return ""
+    why = f"validation_fraction={share} of {len(classes)} has no room for one of each of {len(kinds)} classes"
+    return f"{said}: {why}; give a fraction nearer to 0.5, or more examples"
 
 
 def training_data(
@@ -316,7 +337,7 @@ def training_data(
     """
     if alphabet is not None:
         found = alphabet.with_signs(alphabet.shifted(found))
-    given = annotations.divided(share, seed)
+    given, mixed = annotations.divided(share, seed)
     examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
     split = copies_together(given, examples)
     if given[annotations.labelled].any() and not split[annotations.labelled].any():
@@ -338,7 +359,8 @@ def training_data(
     weights = annotations.weights
     if weights is not None and len(np.unique(weights[annotations.labelled])) > 1:
         examples = replace(examples, weights=mean_one(weights, train & annotations.labelled))
-    about: dict[str, Any] = {"unknown": nan_spans(found.flat) if found.kind == "values" else []}
+    unknown = nan_spans(found.flat) if found.kind == "values" else []
+    about: dict[str, Any] = {"unknown": unknown, "kind": found.kind, "mixed": mixed}
     if offsets != Offsets():
         about["offsets"] = asdict(offsets)
     meta = {"about": about, "weights": weights}
@@ -461,6 +483,20 @@ def labelled_only(examples: SequenceDataset) -> SequenceDataset:
 def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
     """Return weights (n,) divided by their mean over the examples marked in ``trained`` (n,)."""
     return torch.from_numpy((weights / weights[trained].mean()).astype(np.float32))
+
+
+def refuse_beside(owner: str, *given: Any) -> None:
+    """Raise an error if labels, groups, weights or more sequences are given beside data that have their own.
+
+    Args:
+        owner: what has them, e.g. "a task".
+
+    Raises:
+        SpecError: if one of ``given`` is not None.
+    """
+    if any(each is not None for each in given):
+        own = "labels, groups, weights and unlabelled sequences"
+        raise SpecError(f"{owner} has its own {own}; give it alone, or give arrays")
 
 
 def refuse_missing(y: Any, estimator: str) -> None:

@@ -34,7 +34,7 @@ from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from . import persistence
 from .base import SequenceEstimator
-from .in_memory import labelled_only, offsets_of, refuse_missing, refuse_unlabelled
+from .in_memory import labelled_only, offsets_of, refuse_beside, refuse_missing, refuse_unlabelled
 from .predictor import ESTIMATORS, PRETRAINER
 from .scores import (
     Reliability,
@@ -81,6 +81,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
+            refuse_beside("a task", y)
             X = labelled_only(self._to_dataset(X))
             y = self.classes_[X.targets.numpy()]
         else:
@@ -259,6 +260,8 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return accuracy over all positions; if X is a task or its name, on the test split."""
+        if isinstance(X, str | Task):
+            refuse_beside("a task", y)
         return position_measures(*self._true_and_predicted(X, y))["accuracy"]
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:

@@ -395,7 +395,7 @@ def upload(folder: Path, name: str, private: bool = False) -> str:
         SpecError: if the extra is not installed.
         StoreError: if the hub rejects it or cannot be reached.
     """
-    api = import_extra("huggingface_hub", "the hub", "hub").HfApi()
+    api = import_extra("huggingface_hub", "the hub", "hf").HfApi()
     with _short_errors(f"{name} was not published"):
         repository = api.create_repo(name, private=private, exist_ok=True)
         return str(api.upload_folder(repo_id=repository.repo_id, folder_path=folder))
@@ -410,7 +410,7 @@ def download(name: str) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
-    hub = import_extra("huggingface_hub", "the hub", "hub")
+    hub = import_extra("huggingface_hub", "the hub", "hf")
     with _short_errors(f"{name} cannot be downloaded"):
         return Path(hub.snapshot_download(name))
 

@@ -349,12 +349,12 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
     """Return the recipe with the largest network of ``LADDER`` that the data and the time limit allow.
 
     The time of a larger network is estimated from its FLOPs. Learning rates are divided by the same factor as
-    the width is multiplied by.
+    the width is multiplied by. A task with settings of its own keeps them: they were chosen for its network.
 
     Source: Yang et al. (2021), Tensor Programs V, for Adam.
     """
     model = recipe.model
-    if model.mixer.whole:
+    if model.mixer.whole or recipe.task.small:
         return recipe
     positions = int(recipe.task.load("train").lengths.sum())
     flops = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())

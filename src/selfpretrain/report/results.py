@@ -241,7 +241,7 @@ class ExperimentResults:
     tasks: tuple[TaskResults, ...]
     about: dict[str, str] = field(default_factory=dict)  # section title -> Markdown, in order
     interpretation: str = ""  # written by hand after reading the numbers
-    figure: Literal["none", "bars", "lines"] = "none"
+    figure: Literal["none", "bars", "lines"] = "bars"  # none: written until November 2026, drawn as bars
     measures: tuple[Measure, ...] = ()
     asked: int = 0  # number of stages of all cells
     different: int = 0  # number of distinct stages

@@ -39,7 +39,8 @@ class Cell:
 class Finished:
     """Networks, results and logs of finished recipes in a workspace.
 
-    Recipes have the seeds of the study, from 0 on; those that were run begin at ``first_seed``.
+    Recipes are those of the study, with seeds from 0 on; those that were run begin at ``first_seed``, and
+    may have been tuned.
 
     Raises:
         StoreError: from its methods, if a recipe has not been run, or its weights were deleted.
@@ -48,14 +49,15 @@ class Finished:
     workspace: Workspace
     due: frozenset[str] | None = None  # ids of the last stages that were due; None: all are due
     first_seed: int = 0
+    tuned: Mapping[str, Recipe] = field(default_factory=dict)  # by the id of the recipe that was tuned
 
     def is_due(self, recipe: Recipe) -> bool:
         """Return whether a recipe was run at all; False for seeds that were never due."""
-        return self.due is None or stage_id(self.shifted(recipe)) in self.due
+        return self.due is None or stage_id(self.as_run(recipe)) in self.due
 
     def network(self, recipe: Recipe) -> Network:
         """Return the trained network in eval mode."""
-        network = build_network(self.shifted(recipe))
+        network = build_network(self.as_run(recipe))
         network.load_state_dict(self._folder(recipe).load(WEIGHTS)[0])
         return network.eval()
 
@@ -68,12 +70,13 @@ class Finished:
         folder = self._folder(recipe)
         return read_log(folder.path / LOG, folder.read(RESULT).get("files", {}))
 
-    def shifted(self, recipe: Recipe) -> Recipe:
-        """Return the recipe with the seed that it was run with."""
-        return replace(recipe, seed=recipe.seed + self.first_seed)
+    def as_run(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with the seed and the tuned hyperparameters that it was run with."""
+        shifted = replace(recipe, seed=recipe.seed + self.first_seed)
+        return self.tuned.get(stage_id(shifted), shifted) if self.tuned else shifted
 
     def _folder(self, recipe: Recipe) -> RunDir:
-        return self.workspace.stage(self.shifted(recipe))
+        return self.workspace.stage(self.as_run(recipe))
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Experiment:
     first_seed: int = 0
     about: Mapping[str, str] = field(default_factory=dict)  # text sections of the report, by title
     notes: tuple[str, ...] = ()
-    figure: Literal["none", "bars", "lines"] = "none"  # of scores in the report; all but lines: points
+    figure: Literal["bars", "lines"] = "bars"  # of scores in the report; bars: points with their intervals
     measure: Callable[[Finished], list[Json]] = lambda finished: []  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
     share: float = 1.0  # of every budget, to end within a time limit

@@ -66,7 +66,7 @@ def forecast(
         cells: those to run; None: all.
         gpu: estimate memory, time and price on this GPU, one of ``gpus.GPUS``.
         bundled: ids of stages with bundled results; None: restored results do not count either.
-        timed: measure the time per step on this machine instead of estimating it from FLOPs.
+        timed: measure the time per step on the device of the stages instead of estimating it from FLOPs.
         planner: the one that planned the recipes.
     """
     chosen = list(plan.experiment.cells if cells is None else cells)
@@ -80,7 +80,8 @@ def forecast(
     )
     if gpu:
         return _forecast_there(groups, find_gpu(gpu), gpu, asked, planner)
-    each = [_seconds(group[0].recipe, planner, timed) for group in groups]
+    device = workspace.device if timed else ""
+    each = [_seconds(group[0].recipe, planner, device) for group in groups]
     flops = sum((planner.plan(group[0].recipe).flops * len(group) for group in groups), 0.0)
     seconds = sum(one * len(group) for one, group in zip(each, groups, strict=True)) / workspace.workers
     total = (
@@ -195,8 +196,14 @@ def _row(group: list[PlannedStage], planner: Planner, flops: float | None = None
     return [name_of(recipe.task_of(recipe.last)), name_of(recipe.model.mixer), stages, *sizes]
 
 
-def _seconds(recipe: Recipe, planner: Planner, timed: bool) -> float:
+def _seconds(recipe: Recipe, planner: Planner, device: str) -> float:
+    """Return the seconds of a stage, its steps timed on a device; "": guessed from FLOPs."""
     plan = planner.plan(recipe)
     if plan.steps is None:
         return recipe.last.budget.seconds or 0.0
-    return plan.steps * cost.seconds_per_step(recipe) if timed else plan.flops / CPU_CORE
+    if not device:
+        return plan.flops / CPU_CORE
+    try:
+        return plan.steps * cost.seconds_per_step(recipe, device)
+    except DoesNotFit:  # it will not be trained, and the others will
+        return 0.0

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
 from ..registry import name_of
-from ..training.recipe import Recipe
-from .experiment import Cell, Experiment
+from ..system.files import Json
+from ..training.recipe import Recipe, stage_id
+from .experiment import Cell, Experiment, Finished
 from .run import run_recipes
 from .run_dir import RESULT, RunDir
 from .workspace import Workspace
@@ -64,8 +65,17 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
         f"{len(values)} settings tried with seed {TUNING_SEED}, which is not reported"
         for place, values in scores.items()
     ]
-    # A study asks for its own recipes, which were not run: it has nothing to measure then.
-    return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=lambda finished: [])
+    # A study measures its own recipes, with pretraining as a part of them: they lead to those that were run.
+    tuned = {
+        stage_id(before): after
+        for old, new in zip(experiment.cells, cells, strict=True)
+        for before, after in zip(old.recipe.prefixes(), new.recipe.prefixes(), strict=True)
+    }
+
+    def measure(finished: Finished) -> list[Json]:
+        return experiment.measure(replace(finished, tuned=tuned))
+
+    return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=measure)
 
 
 def _validation_score(stage: RunDir) -> float:

@@ -36,7 +36,6 @@ class Kernels(TableStudy):
     """Two arms; the result is the plot of the pretrained kernels."""
 
     contrasts = ((SPT, MATCHED),)
-    figure = "none"
     columns = (MATCHED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)
@@ -50,7 +49,7 @@ class Kernels(TableStudy):
             for cell in cells:
                 if cell.column == SPT:
                     pretraining = cell.recipe.upto(0)
-                    fresh = build_network(finished.shifted(pretraining))
+                    fresh = build_network(finished.as_run(pretraining))
                     states = {"HiPPO": fresh, "SPT": finished.network(pretraining)}
                     plots += _panels(label, states, cell.recipe.task.form.length)
         return plots

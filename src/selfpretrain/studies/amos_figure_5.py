@@ -32,7 +32,6 @@ class Curves(TableStudy):
     """Two arms: 0 and 40 % of the budget in pretraining."""
 
     contrasts = ((SPT, SCRATCH),)
-    figure = "none"
     tasks = (IMAGE, TEXT)
     small_tasks = (TEXT,)
     small_objective = {TEXT: "causal"}

@@ -36,7 +36,6 @@ class AttentionDistance(TableStudy):
 
     contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
-    figure = "none"
     tasks = (LISTOPS, TEXT, IMAGE)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)
 
@@ -46,7 +45,7 @@ class AttentionDistance(TableStudy):
         for label, of_task in self.own_cells().items():
             cells = {cell.column: cell.recipe for cell in of_task}
             networks = {
-                "fresh": build_network(finished.shifted(cells[MATCHED])),
+                "fresh": build_network(finished.as_run(cells[MATCHED])),
                 "from scratch": finished.network(cells[MATCHED]),
                 "pretrained": finished.network(cells[SPT].upto(0)),
                 "finetuned": finished.network(cells[SPT]),

@@ -31,7 +31,7 @@ class Study(abc.ABC):
     """
 
     contrasts: ClassVar[tuple[tuple[str, str], ...]] = ()  # (treatment, control) columns; main contrast first
-    figure: ClassVar[Literal["none", "bars", "lines"]] = "none"  # of scores; all but lines: points
+    figure: ClassVar[Literal["bars", "lines"]] = "bars"  # of scores; bars: points with their intervals
     space: ClassVar[SearchSpace] = SearchSpace()  # grid of ``--tune``, the same for every arm
     lasting: ClassVar[bool] = True  # one instance per scale, with its own folder and bundled results
     bundled_seeds: ClassVar[int] = 3  # number of seeds of its results that ship

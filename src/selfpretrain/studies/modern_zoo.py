@@ -26,6 +26,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from ..config import spec
+from ..errors import install
 from ..mixers.base import Mixer
 from ..mixers.common.transformers_layer import LIBRARY, TransformersMixer
 from ..runner.experiment import Finished
@@ -118,7 +119,7 @@ class ModernZoo(TableStudy):
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return size and state of every architecture, and which are left out."""
         absent = [name for name, each in ZOO.items() if not each.is_installed]
-        advice = "left out: without transformers they cannot be built (pip install 'selfpretrain[hf]')"
+        advice = f"left out: without transformers they cannot be built ({install('hf')})"
         return [
             *super().notes(planner),
             *self._sizes(planner),

@@ -102,7 +102,6 @@ class S4dOrMamba(TableStudy):
     """Three arms per architecture on every set."""
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
-    figure = "bars"
     bundled_seeds = 2
     tasks = chosen_sets()
     stand_ins: ClassVar[dict[str, Task]] = {name: Ucr(set=name) for name in chosen_sets()}

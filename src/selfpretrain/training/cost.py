@@ -36,6 +36,7 @@ from .model import Model
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
 from .trace import shipped_sizes
+from .train import seconds_on_gpu
 from .transfer import freeze
 
 TOLERANCE = 0.005
@@ -197,16 +198,21 @@ def as_stage_failure(recipe: Recipe) -> Iterator[None]:
         raise StageFailed(f"{name} fails: {first_line(error)} (SELFPRETRAIN_DEBUG=1 shows where)") from error
 
 
-def seconds_per_step(recipe: Recipe) -> float:
-    """Return the seconds of a forward and backward pass over a batch on the CPU, measured once for a stage.
+def seconds_per_step(recipe: Recipe, device: str = "cpu") -> float:
+    """Return the seconds of a step of a stage on a device, measured once: on a CPU, those of its passes.
 
-    Within ``time_limit.until`` it ends at the limit, and what it returns is a lower bound.
+    Within ``time_limit.until`` it ends on a CPU at the limit, and what it returns is a lower bound.
 
     Raises:
         StageFailed: if the network cannot be built, or its passes fail.
+        DoesNotFit: if a step needs more memory than the GPU has.
     """
     alone = _one_step(recipe)
-    key = fingerprint(alone)
+    key = fingerprint(alone) + device
+    if torch.device(device).type == "cuda" and key not in _measured:
+        with as_stage_failure(recipe):
+            _measured[key] = seconds_on_gpu(alone, device), True
+        torch.cuda.empty_cache()  # for the processes that will train there
     if key in _measured:
         seconds, whole = _measured[key]
         if whole or seconds_left() <= seconds:
@@ -216,7 +222,7 @@ def seconds_per_step(recipe: Recipe) -> float:
 
 
 _measured: dict[str, tuple[float, bool]] = {}
-"""Seconds of a step by its recipe, and whether all of it was measured."""
+"""Seconds of a step by its recipe and device, and whether all of it was measured."""
 
 
 def seconds_to_count(recipe: Recipe) -> float:

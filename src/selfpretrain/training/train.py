@@ -30,7 +30,7 @@ from .evaluate import evaluate, reduce_sums, validation_data
 from .memory import GB, fit_stage, saved_memory
 from .model import Network
 from .optim import set_lr_factor
-from .recipe import Recipe, Stage
+from .recipe import Recipe, Stage, build_network, measured, training_data
 from .step import accumulate_sums, prepare, step
 from .trace import Untraceable
 from .transfer import freeze
@@ -43,6 +43,10 @@ COOLDOWN = 0.2
 """Share of a time limit in which the learning rate falls to 0 if the steps do not fit into it."""
 LINES = 100
 """Training-loss lines in the log of a stage."""
+TIMED = 20
+"""Most steps of a stage that are timed beforehand, after two that warm up."""
+ENOUGH = 1.0
+"""Seconds of steps after which no further one is timed."""
 FITTED = ("accuracy", "r2")
 """Training metrics logged with the loss; they are computed from the outputs of the training steps."""
 
@@ -188,6 +192,26 @@ def train(
     return run.state
 
 
+def seconds_on_gpu(recipe: Recipe, device: str) -> float:
+    """Return the seconds of a step of a recipe's last stage on a GPU, trained as the stage would be.
+
+    Raises:
+        DoesNotFit: if a step needs more memory than the GPU has.
+    """
+    with distributed.alone():
+        examples = training_data(recipe)
+        recipe = measured(recipe, examples)
+        network = build_network(recipe).to(device)
+        stage, data, _ = prepare_training(recipe, network, examples, TIMED, device)
+        slow = recipe.model.mixer.slow()
+        run = _Run(stage, network, data, recipe.seed, len(recipe.stages), slow, Checkpoint(), no_log)
+        with contextlib.closing(run.batches):
+            run.advance(1)
+            seconds = run.advance(1)
+            number = max(1, min(TIMED, int(ENOUGH / max(seconds, 1e-9))))
+            return run.advance(number) / number
+
+
 class _Run:
     """What ``train`` knows at a step: network, optimizer, batches, and how far it is."""
 
@@ -271,6 +295,19 @@ class _Run:
         now = time.perf_counter()
         self.state.seconds += now - self.clock
         self.clock = now
+
+    def advance(self, number: int) -> float:
+        """Train some steps without log or validation, and return their seconds on the GPU.
+
+        It works behind the processor, so the clock is read when it has ended what it was given.
+        """
+        torch.cuda.synchronize(self.device)
+        start = time.perf_counter()
+        for _ in range(number):
+            targets = self.batches.batch(self.state.step)
+            self.add(*step(self.wrapped_network, self.optimizer, self.stage, self.data.form, targets))
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter() - start
 
     def lr_factor(self) -> float:
         """Return the learning rate of this step as a share of its base."""

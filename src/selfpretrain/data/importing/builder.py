@@ -89,6 +89,7 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     subtracted = Offsets(offsets, label_column.offset).padded(out.channels)
     facts: dict[str, Any] = {
         "options": asdict(options),
+        "kind": found.kind,
         "notes": [*plan.notes, *label_column.notes, *subtracted.notes(), *notes],
         "unknown": unknown,
         "val_given": given is not None and bool((given == SPLITS.index("val")).any()),

@@ -19,7 +19,7 @@ from .columns import read_table
 from .divisions import role_of, visible_files
 from .long_tables import read_long, share_events
 from .media_files import read_listed, read_media
-from .options import ImportOptions
+from .options import LONG, WIDE, ImportOptions
 from .plan import ImportPlan
 from .recordings import SOUNDS
 from .source import joined, readable
@@ -44,7 +44,7 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.stride and not options.window:
         raise DataError("--stride needs --window")
     if origin.startswith(HUB):
-        return _of_table(hub_table(origin.removeprefix(HUB)), options)
+        return _of_table(hub_table(origin.removeprefix(HUB)), options, set())
     path = Path(origin).expanduser()
     if not path.exists():
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
@@ -54,35 +54,41 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:
-        _refuse_columns(path, options, "")
+        options.refuse_unused(path.name, (".ts files",))
         return read_series(path, options)
     if path.is_dir() and (suffixes & set(SOUNDS) or suffixes & set(SUFFIXES) == {".txt"}):
+        options.refuse_unused(path.name, ("recordings" if suffixes & set(SOUNDS) else "texts",))
         return read_media(path, options)
     if suffixes & {".npy", ".npz"} and path.is_file():
-        _refuse_columns(path, options, "; groups and split are arrays of the file")
+        advice = "; labels, groups and split are arrays of the file" if options.roles else ""
+        options.refuse_unused(path.name, ("arrays",), advice)
         return arrays.plan_of_arrays(arrays.read_labelled_arrays(path), options)
     if path.is_dir() and not suffixes & set(SUFFIXES):
         known = ", ".join((*SUFFIXES, ".ts", *SOUNDS))
         raise DataError(f"{path} holds no table and no recording; known: {known}")
-    return _of_table(open_table(path, options.encoding, options.header), options)
+    return _of_table(open_table(path, options.encoding, options.header), options, suffixes)
 
 
-def _refuse_columns(path: Path, options: ImportOptions, advice: str) -> None:
-    """Refuse options that name columns of a file that has none."""
-    for flag in ("label", "group", "split", "sequence", "id", "time", "value"):
-        if getattr(options, flag):
-            raise DataError(f"{path.name} has no columns; leave --{flag} out{advice}")
+def _of_table(table: Table, options: ImportOptions, suffixes: set[str]) -> ImportPlan:
+    """Read a table, and refuse options that say nothing about it.
 
-
-def _of_table(table: Table, options: ImportOptions) -> ImportPlan:
+    Args:
+        suffixes: of its files.
+    """
     if table.undecided and not options.split:
         raise DataError(table.undecided)
-    if options.id or options.time or options.value:
+    long = bool(options.id or options.time or options.value)
+    kinds = {"tables", LONG if long else WIDE, *suffixes}
+    # A table of one row per sequence may list recordings or texts, which is known when it is read.
+    options.refuse_unused(table.path.name, kinds if long else kinds | {"recordings", "texts"})
+    if long:
         plan = read_long(table, options)
     else:
         plan = read_table(table, options)
         if plan.sequences.kind == "text":
             plan = read_listed(table, plan)
+        media = {plan.layout["form"]} if plan.layout else set()
+        options.refuse_unused(table.path.name, kinds | media)
     if table.has_split and not options.split:
         plan.found["split"] = "by name"
     return plan
@@ -94,8 +100,9 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
         raise DataError("--test says which sequences are for testing; leave --split out")
     train = plan_import(origin, replace(options, test=""))
     test = plan_import(options.test, replace(options, test=""))
-    if train.signal != test.signal:
-        raise DataError(f"{origin} holds {train.signal}, {options.test} {test.signal}; they must be alike")
+    kinds = [plan.sequences.kind for plan in (train, test)]
+    if kinds[0] != kinds[1]:
+        raise DataError(f"{origin} holds {kinds[0]}, {options.test} {kinds[1]}; they must be alike")
     roles = [set(plan.sequences.columns) - {"split"} for plan in (train, test)]
     if odd := roles[0] ^ roles[1]:
         one = f"only one of {origin} and {options.test} has {min(odd)}"
@@ -193,13 +200,16 @@ def import_arrays(
         DataError: if the arrays cannot be used; nothing is written then.
     """
     check_name(name)
+    options = options or ImportOptions()
+    advice = "; labels, groups and split are arguments" if options.roles else ""
+    options.refuse_unused("arrays", ("arrays",), advice)
     held = arrays.join_arrays(x)
     for key, values in {"y": y, "lengths": lengths, "groups": groups, "split": split}.items():
         if values is not None:
             held[key] = arrays.of_one_type(values, key)
     if held["x"].dtype.kind == "O":
         raise DataError("x mixes kinds of things; make it an array of numbers or of strings")
-    plan = arrays.plan_of_arrays(held, options or ImportOptions())
+    plan = arrays.plan_of_arrays(held, options)
     return import_data(replace(plan, origin="arrays"), name)
 
 

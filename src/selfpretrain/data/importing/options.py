@@ -1,7 +1,29 @@
 """Options of an import: columns, kinds, missing values, windows, audio features."""
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
+
 from ...config import Count, Seed, spec
+from ...errors import DataError, join_names
 from . import AudioFeatures, Kind, MissingPolicy, TargetKind
+
+WIDE = "tables of one row per sequence"
+LONG = "long tables"
+TEXT_TABLES = (".csv", ".tsv", ".txt")
+USED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("label", "group", "split"), ("tables", "recordings", "texts")),
+    "sequence": (WIDE,),
+    **dict.fromkeys(("id", "time", "value"), (LONG,)),
+    "kind text": (WIDE, "texts"),
+    "kind tokens": (WIDE, LONG, "recordings", "arrays"),
+    "kind values": (WIDE, LONG, "recordings", "arrays", ".ts files"),
+    **dict.fromkeys(("rate", "features"), ("recordings",)),
+    "header": TEXT_TABLES,
+    "encoding": (*TEXT_TABLES, ".arff"),
+    "test": ("files",),  # of the two files themselves, neither has one
+    "skip_bad": ("recordings", "texts"),
+}
+"""Option -> the kinds of data that it says something about; other options are for all that is imported."""
 
 
 @spec
@@ -34,3 +56,29 @@ class ImportOptions:
         """Return the columns or patterns that describe whole sequences, by role: label, group, split."""
         named = {"label": self.label, "group": self.group, "split": self.split}
         return {role: column for role, column in named.items() if column}
+
+    def refuse_unused(self, name: str, kinds: Collection[str], advice: str = "") -> None:
+        """Refuse options that say nothing about some data, instead of ignoring them.
+
+        Args:
+            name: of the data.
+            kinds: what they are, in the words of ``USED``; empty: they are not imported.
+            advice: what else can be done.
+
+        Raises:
+            DataError: naming the first such option, and what it is for.
+        """
+        for option, flag in self._given():
+            meant = USED.get(option)
+            if not kinds or (meant and not set(meant) & set(kinds)):
+                said = f"{flag} is for {join_names(meant or ['files'])}"
+                raise DataError(f"{name}: {said}; leave it out{advice}")
+
+    def _given(self) -> Iterator[tuple[str, str]]:
+        """Yield every option that is not left at its default, as in ``USED``, and its flag."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value == each.default:
+                continue
+            name = f"kind {value}" if each.name == "kind" else each.name
+            yield name, "--no-header" if name == "header" else f"--{name.replace('_', '-')}"

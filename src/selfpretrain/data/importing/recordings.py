@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, install
 
 SOUNDS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff", ".aifc", ".au")
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
@@ -110,10 +110,8 @@ def _soundfile(file: Path) -> ModuleType:
     try:
         import soundfile
     except ImportError as error:
-        raise DataError(
-            f"{file.name} needs soundfile, as do all recordings but uncompressed WAV files: pip install "
-            f"'selfpretrain[audio]'"
-        ) from error
+        needs = "needs soundfile, as do all recordings but uncompressed WAV files"
+        raise DataError(f"{file.name} {needs}: {install('audio')}") from error
     return soundfile
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from ...errors import DataError, join_names
+from ...errors import DataError, install, join_names
 from ..download import connection_problem
 from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
@@ -90,6 +90,11 @@ class PartPlaces:
         part = self.parts[number]
         name = part.name(row - self.starts[number])
         return self._within(part, name if part.places else f"{part.path.name}, {name}")
+
+    def file_row(self, row: int) -> tuple[str, int]:
+        """Return the file of a row, by its path in the folder, and the number of the row in it, from 0."""
+        number = bisect_right(self.starts, row) - 1
+        return self.parts[number].path.relative_to(self.folder).as_posix(), row - self.starts[number]
 
     def notes(self) -> list[str]:
         """Return notes on the first text files that have not as many rows as lines."""
@@ -382,7 +387,7 @@ def hub_table(name: str) -> Table:
     try:
         import datasets
     except ImportError as error:
-        raise DataError("hf:owner/name needs the library datasets: pip install 'selfpretrain[hf]'") from error
+        raise DataError(f"hf:owner/name needs the library datasets: {install('hf')}") from error
     datasets.disable_progress_bars()
     try:
         found = datasets.load_dataset(name)

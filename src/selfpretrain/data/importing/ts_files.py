@@ -38,8 +38,6 @@ def read_series(path: Path, options: ImportOptions) -> ImportPlan:
             raise DataError(
                 f"{file.name} has neither @classLabel nor @targetLabel; there is nothing to predict"
             )
-    if options.kind not in ("auto", "values"):
-        raise DataError(f"{path.name} holds values; leave --kind {options.kind} out")
     if options.target == "auto":
         real = headers[0].get("targetlabel", "false") != "false"
         options = replace(options, target="reals" if real else "classes")

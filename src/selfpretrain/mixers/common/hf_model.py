@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ...config import spec
-from ...errors import SelfPretrainError, SpecError
+from ...errors import SelfPretrainError, SpecError, install
 from ...registry import import_extra
 from ...shapes import PaddingMask, Vectors
 from ..base import ForeignModule, LayerContext, Mixer, check_length
@@ -209,7 +209,7 @@ def _import_transformers() -> Any:
     try:
         library = importlib.import_module("transformers")
     except ImportError as error:
-        raise SpecError("pythia needs the library transformers: pip install 'selfpretrain[hf]'") from error
+        raise SpecError(f"pythia needs the library transformers: {install('hf')}") from error
     library.utils.logging.disable_progress_bar()
     return library
 

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ...errors import SpecError
+from ...errors import SpecError, install
 from ...registry import name_of
 from ...shapes import Vectors
 from ..base import LayerContext, Mixer, State
@@ -98,10 +98,10 @@ class TransformersMixer(Mixer):
             )
         except (ImportError, AttributeError) as error:
             if isinstance(error, ModuleNotFoundError) and error.name == LIBRARY:
-                how = "needs the library transformers: pip install 'selfpretrain[hf]'"
+                how = f"needs the library transformers: {install('hf')}"
                 raise SpecError(f"{name_of(self)} {how}") from error
             had = f"transformers {version(LIBRARY)} has no {layer}"
-            advice = "pip install --upgrade 'selfpretrain[hf]'"
+            advice = install("hf", upgrade=True)
             raise SpecError(f"{name_of(self)}: {had}; {advice}") from error
 
 

@@ -118,7 +118,6 @@ class TableStudy(Study):
     """
 
     contrasts: ClassVar[tuple[tuple[str, str], ...]] = ((SPT, MATCHED), (SPT, SCRATCH))
-    figure: ClassVar[Literal["none", "bars", "lines"]] = "bars"
     paper: ClassVar[str] = ""  # CSV file of its numbers, e.g. amos2024
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
