@@ -1,10 +1,10 @@
 """Hydra features: how often, and how clearly, each of eight random kernels answers most of its group.
 
 A group has eight kernels of nine normally distributed weights, which sum to 0 and whose sizes sum to 1. At
-every position, the kernel with the largest answer gains that answer, and the one with the smallest a count.
-Half of the groups read differences of neighbouring values. Sums are over positions, as if all sequences were
-as long as the longest; their roots are the features. An answer that a sequence has none of stays 0, and the
-rarer a feature is, the less it weighs.
+every position, the kernel with the largest answer gains that answer, and the kernel with the smallest answer
+is counted. Half of the groups read differences of neighbouring values. Gains and counts are summed over
+positions, as if all sequences were as long as the longest; the roots of these sums are the features. A sum
+of 0 stays 0 when features are standardised, and features that are often 0 weigh less.
 
 Source: Dempster, Schmidt and Webb (2023), Hydra: competing convolutional kernels for fast and accurate time
 series classification; code of the authors, for weights of rare features and channels.
@@ -27,7 +27,7 @@ RARE = 4  # power of the share of zeros that is added to the spread of a feature
 
 
 class CompetingKernels(Numbers):
-    """Gains and counts of kernels that compete in groups, at dilations that are powers of two."""
+    """What kernels that compete in groups gain, and how often they lose, at dilations of powers of two."""
 
     name = "competing kernels (Hydra)"
     parameters = ("mean", "spread", "scale")
@@ -124,7 +124,7 @@ def _competed(
     padded = np.zeros(length + 2 * reach, dtype=np.float32)
     answers = np.empty(length, dtype=np.float32)
     best, worst = np.empty_like(answers), np.empty_like(answers)
-    first, last = np.empty(length, dtype=np.int32), np.empty(length, dtype=np.int32)
+    winner, loser = np.empty(length, dtype=np.int32), np.empty(length, dtype=np.int32)
     for group in range(groups):
         padded[reach : reach + length] = 0
         for channel in range(len(x)):
@@ -137,11 +137,11 @@ def _competed(
             for tap in range(size):
                 answers += weights[group, kernel, tap] * padded[tap * dilation : tap * dilation + length]
             for i in range(length):
-                first[i] = kernel if answers[i] > best[i] else first[i]
-                last[i] = kernel if answers[i] < worst[i] else last[i]
+                winner[i] = kernel if answers[i] > best[i] else winner[i]
+                loser[i] = kernel if answers[i] < worst[i] else loser[i]
                 best[i] = max(best[i], answers[i])
                 worst[i] = min(worst[i], answers[i])
         for i in range(length):
-            found[0, group, first[i]] += best[i]
-            found[1, group, last[i]] += 1
+            found[0, group, winner[i]] += best[i]
+            found[1, group, loser[i]] += 1
     return np.maximum(found, 0)
