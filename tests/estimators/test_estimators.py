@@ -363,6 +363,20 @@ np.save({str(tmp_path / "found.npy")!r}, model.predict_proba(make_waves(60, seed
         SequenceClassifier.load(tmp_path)
 
 
+class Derived(SequenceClassifier):
+    """A classifier of somebody else, who adds methods to ours."""
+
+
+def test_a_derived_class_is_the_estimator_that_it_is_derived_from(tmp_path):
+    model = Derived(width=8, depth=1, epochs=1, pretrain_epochs=1, n_trials=1).fit(X, y)
+    assert len(model.leaderboard_) > 1  # simple methods, too
+    model.set_classes(load_task("digits").form)
+    model = Derived(**TOY).fit(X, y)
+    again = Derived.load(model.save(tmp_path / "m"))
+    assert isinstance(again, Derived) and type(SequenceClassifier.load(tmp_path / "m")) is SequenceClassifier
+    assert (again.predict_proba(NEW) == model.predict_proba(NEW)).all()
+
+
 def test_labels_survive_being_saved(toy, tmp_path):
     for labels in ([("a", 1), ("b", 2)], [3, 4], [True, False]):
         model = copy.copy(toy)

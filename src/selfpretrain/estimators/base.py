@@ -45,7 +45,7 @@ from .in_memory import (
     with_test_split,
 )
 from .inputs import Alphabet
-from .predictor import ESTIMATORS, Predictor
+from .predictor import ESTIMATORS, Predictor, kind_of
 from .scores import Score, bootstrap
 from .settings import check_settings
 from .simple import Answering, AveragePredictor
@@ -197,7 +197,7 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if the folder holds another kind of estimator.
         """
-        return persistence.load(folder, {cls.__name__: cls}, device, trust)
+        return persistence.load(folder, {kind_of(cls): cls}, device, trust)
 
     def export(self, path: str | Path, length: int | None = None) -> float:
         """Export the model as ``.onnx`` or as ``.pt2`` (torch.export); see ``export.export``."""
@@ -327,7 +327,7 @@ class SequenceEstimator(TaskFitting):
             SpecError: if the targets of the task need another estimator.
         """
         suited = ESTIMATORS[form.target.kind]
-        if suited != type(self).__name__:
+        if suited != kind_of(type(self)):
             raise SpecError(f"this task's targets are {form.target.kind}; use {suited}")
         if not isinstance(form.target, Reals):
             self.classes_ = np.array(form.target.names)

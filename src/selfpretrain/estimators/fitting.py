@@ -25,7 +25,7 @@ from . import leaderboard
 from .in_memory import FEW, InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
 from .outcome import Outcome, candidate, choose, nan_problem
-from .predictor import ESTIMATORS, Predictor
+from .predictor import PRETRAINER, Predictor, kind_of
 from .scores import Score
 from .search import Search, fold_data, untrained
 from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, too_short
@@ -239,7 +239,7 @@ class TaskFitting(EstimatorSettings):
     @property
     def _predicts(self) -> bool:
         """Return whether the estimator predicts labels."""
-        return type(self).__name__ in ESTIMATORS.values()
+        return kind_of(type(self)) != PRETRAINER
 
     def set_networks(self, task: Task, recipes: list[Recipe], networks: tuple[Network, ...]) -> None:
         """Become the estimator of networks that were trained on a task, one by each recipe."""

@@ -48,7 +48,7 @@ from ..training.model import Model, Network
 from .card import card
 from .fitting import TaskFitting
 from .inputs import Alphabet
-from .predictor import ESTIMATORS, PRETRAINER, Predictor
+from .predictor import ESTIMATORS, PRETRAINER, Predictor, kind_of
 from .scores import Reliability, Score
 from .simple import SimplePredictor
 
@@ -160,7 +160,7 @@ def _content(estimator: TaskFitting) -> Json:
         settings["class_weight"] = None  # its labels may not be keys of JSON; the objective holds the numbers
     return {
         "format": FORMAT,
-        "kind": type(estimator).__name__,
+        "kind": kind_of(type(estimator)),
         "settings": to_dict(settings),
         "models": [to_dict(model) for model in predictor.models],
         "objective": to_dict(predictor.objective),

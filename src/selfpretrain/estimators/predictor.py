@@ -34,6 +34,12 @@ MEMORY_ERRORS = (MemoryError, torch.OutOfMemoryError)
 Forward = Callable[[Network, Batch], Tensor]
 
 
+def kind_of(estimator: type) -> str:
+    """Return the name of the estimator that a class is, or is derived from."""
+    known = (*ESTIMATORS.values(), PRETRAINER)
+    return next(each.__name__ for each in estimator.__mro__ if each.__name__ in known)
+
+
 @dataclass(frozen=True)
 class Predictor:
     """One trained network, or an ensemble whose predictions are averaged."""
