@@ -158,7 +158,19 @@ def with_test_split(task: Task, seed: int) -> Task:
     if not isinstance(task, InMemoryTask):
         return task
     held = task.data()
-    split = _three_splits(held, seed)
+    whole = held.whole
+    rows = whole.labelled.numpy().nonzero()[0]
+    one = isinstance(held.form.target, Classes)
+    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
+    groups = None if whole.groups is None else whole.groups.numpy()
+    split = np.zeros(len(held.split), dtype=np.int64)  # unlabelled examples are in train, or with their group
+    split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
+    split = copies_together(split, whole)
+    if not {0, 1, 2} <= set(split[rows].tolist()):
+        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
+    if groups is not None:
+        for number in (1, 2):
+            split[np.isin(groups, groups[split == number])] = number
     divided = held.with_split(split)
     whole = divided.whole
     if whole.weights is not None:
@@ -167,48 +179,27 @@ def with_test_split(task: Task, seed: int) -> Task:
     return InMemoryTask(divided)
 
 
-def _three_splits(held: StoredDataset, seed: int) -> np.ndarray:
-    """Return the split (n,) of every example; unlabelled ones are in train, or with their group."""
-    whole = held.whole
-    rows = whole.labelled.numpy().nonzero()[0]
-    one = isinstance(held.form.target, Classes)
-    classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
-    groups = None if whole.groups is None else whole.groups.numpy()
-    split = np.zeros(len(held.split), dtype=np.int64)
-    split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
-    split = copies_together(split, whole)
-    if not {0, 1, 2} <= set(split[rows].tolist()):
-        raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
-    if groups is not None:
-        for number in (1, 2):
-            split[np.isin(groups, groups[split == number])] = number
-    return split
-
-
 def facts(task: Task) -> Json:
     """Return the data section of the model card."""
     form = task.form
     train = task.load("train")
+    signal: SequenceKind = "values"
+    if isinstance(form.signal, Tokens):
+        held = task.data() if isinstance(task, InMemoryTask | Imported) else None
+        # Tokens of tasks of ours are text if all bytes are possible.
+        is_text = held.is_text if held else form.signal == Tokens(BYTES)
+        signal = "text" if is_text else "tokens"
     return {
         "task": name_of(task),
         "train": len(train),
         "labelled": int(train.labelled.sum()),
         "val": len(task.load("val")),
         "length": form.length,
-        "signal": _signal_of(task),
+        "signal": signal,
         "digest": task.version() or getattr(task, "digest", ""),
         "licence": task.card.licence,
         "source": task.card.source,
     }
-
-
-def _signal_of(task: Task) -> SequenceKind:
-    """Return what the sequences of a task are; tokens of tasks of ours are text if all bytes are possible."""
-    signal = task.form.signal
-    if not isinstance(signal, Tokens):
-        return "values"
-    held = task.data() if isinstance(task, InMemoryTask | Imported) else None
-    return "text" if (held.is_text if held else signal == Tokens(BYTES)) else "tokens"
 
 
 @dataclass(frozen=True)

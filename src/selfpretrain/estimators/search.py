@@ -296,8 +296,16 @@ class Search:
             if fold in trial.done and len(self.folds) > 1:
                 continue
             begun = time.monotonic()
-            recipe = self._on_fold(trial.recipe, fold, share)
-            (trial.done[fold],) = self.trainings.run([recipe])
+            last = trial.recipe.last
+            if share < 1:
+                last = replace(last, budget=replace(last.budget, **_steps(trial.recipe, share)))
+            task = self.folds[fold]
+            if task is not self.task:
+                batch = min(last.batch, int(task.load("train").labelled.sum()))
+                last = replace(
+                    last, source=task, batch=batch, select="last", evals=1, early_stopping_patience=0
+                )
+            (trial.done[fold],) = self.trainings.run([trial.recipe.with_last(last)])
             trial.answers[fold] = self._answers(trial.done[fold])
             trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
@@ -322,16 +330,6 @@ class Search:
         groups = val_groups([self.folds[fold] for fold in sorted(trial.answers)])
         row = scored(name, self.task.form.target, _joined(trial.answers), groups, len(trial.answers))
         return line(row | {"seconds": trial.seconds})
-
-    def _on_fold(self, recipe: Recipe, fold: int, share: float = 1.0) -> Recipe:
-        last = recipe.last
-        if share < 1:
-            last = replace(last, budget=replace(last.budget, **_steps(recipe, share)))
-        task = self.folds[fold]
-        if task is not self.task:
-            batch = min(last.batch, int(task.load("train").labelled.sum()))
-            last = replace(last, source=task, batch=batch, select="last", evals=1, early_stopping_patience=0)
-        return recipe.with_last(last)
 
     def _answers(self, recipe: Recipe) -> Answers:
         val = recipe.task_of(recipe.last).load("val")

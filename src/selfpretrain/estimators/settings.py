@@ -206,13 +206,20 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             denoise = replace(denoise, rate=self.mask_rate)
         arms = (build if self.scale == "auto" else small_arms)(task, mixer, denoise)
         arms = smoke_arms(arms) if self.scale == "smoke" else arms
+        pooling = None if self.pooling == "auto" else self.pooling
+        if pooling is None and isinstance(task, InMemoryTask) and can_have_signs(task.data()):
+            pooling = "last" if self._uses_signs() else None
+        positions = None if self.position_encoding == "auto" else self.position_encoding
+        if positions is None and isinstance(task, InMemoryTask) and isinstance(task.form.signal, Tokens):
+            equal = bool((task.load("train").lengths == task.form.length).all())
+            positions = "learned" if equal and mixer.rotates and task.form.length <= LONG else None
         model = replace(
             arms.model,
             width=self.width or arms.model.width,
             depth=self.depth or arms.model.depth,
             dropout=self.dropout,
-            pooling=self._pooling(task) or arms.model.pooling,
-            positions=self._positions(task) or arms.model.positions,
+            pooling=pooling or arms.model.pooling,
+            positions=positions or arms.model.positions,
         )
         lr = self.finetune_lr if isinstance(self.finetune_lr, int | float) else self.lr
         pretrain = _change(arms.pretrain, self.pretrain_epochs, self.pretrain_lr)
@@ -269,23 +276,6 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if self.mixer != "auto":
             return self.mixer
         return "attention" if task.form.length <= LONG else "s4d"
-
-    def _pooling(self, task: Task) -> Pooling | None:
-        """Return the pooling; None: that of the arms."""
-        if self.pooling != "auto":
-            return self.pooling
-        signed = isinstance(task, InMemoryTask) and can_have_signs(task.data()) and self._uses_signs()
-        return "last" if signed else None
-
-    def _positions(self, task: Task) -> Positions | None:
-        """Return the position encoding; None: that of the arms."""
-        if self.position_encoding != "auto":
-            return self.position_encoding
-        if not isinstance(task, InMemoryTask) or not isinstance(task.form.signal, Tokens):
-            return None
-        equal = bool((task.load("train").lengths == task.form.length).all())
-        mixer = resolve("mixers", self._mixer_name(task))
-        return "learned" if equal and mixer.rotates and task.form.length <= LONG else None
 
     def _fit_to_data(self, stage: Stage, task: Task) -> Stage:
         """Return a stage with its precision, checkpoint selection and a batch size that the data can fill."""

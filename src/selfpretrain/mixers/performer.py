@@ -55,7 +55,14 @@ class PerformerLayer(Heads):
         super().__init__(context, settings.heads)
         self.kind = settings.kind
         size = context.width // settings.heads
-        self.register_buffer("directions", _orthogonal_rows(settings.features, size))
+        count = settings.features
+        blocks = []
+        for _ in range(-(-count // size)):
+            q, r = torch.linalg.qr(torch.randn(size, size))
+            blocks.append((q * r.diagonal().sign()).T)  # without the signs, directions would not be uniform
+        # Rows have norms of Gaussian vectors, and are orthogonal in groups of `size`.
+        directions = torch.cat(blocks)[:count] * torch.randn(count, size).norm(dim=1, keepdim=True)
+        self.register_buffer("directions", directions)
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return linear attention with the random features of queries and keys."""
@@ -89,15 +96,6 @@ class PerformerLayer(Heads):
 
 def _zero_padding(x: Features, real: Bool[Tensor, "B 1 L 1"] | None) -> Features:
     return x if real is None else x * real
-
-
-def _orthogonal_rows(count: int, size: int) -> Float[Tensor, "M E"]:
-    """Return rows with norms of Gaussian vectors and uniform directions, orthogonal in groups of ``size``."""
-    blocks = []
-    for _ in range(-(-count // size)):
-        q, r = torch.linalg.qr(torch.randn(size, size))
-        blocks.append((q * r.diagonal().sign()).T)  # without the signs, directions would not be uniform
-    return torch.cat(blocks)[:count] * torch.randn(count, size).norm(dim=1, keepdim=True)
 
 
 mixer = Performer

@@ -109,7 +109,15 @@ def verdict(analysis: TaskAnalysis) -> str:
         rows = [_row(analysis, found) for found in gains if found.standing is standing]
         if rows:
             phrases.append(phrase.format(rows=format.listing(rows), tie=format.tie(analysis.metric)))
-    phrases += _reservations(analysis)
+    low = _not_above_baseline(analysis)
+    if low:
+        name, reached = analysis.best_baseline
+        which = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
+        theirs = format.score(analysis.metric, reached)
+        ours = format.score(analysis.metric, max(low.values()))
+        phrases.append(f"{which} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})")
+    if analysis.task.missing:
+        phrases.append(_unfinished(analysis))
 
     reasons: dict[str, list[str]] = {}
     for found in gains:
@@ -166,19 +174,6 @@ def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
     if worst >= PERFECT - analysis.metric.tie:
         return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
     return found.void
-
-
-def _reservations(analysis: TaskAnalysis) -> list[str]:
-    """Return the reservations on a gain: arms not above a simple baseline, and missing cells."""
-    low = _not_above_baseline(analysis)
-    missing = [_unfinished(analysis)] if analysis.task.missing else []
-    if not low:
-        return missing
-    name, reached = analysis.best_baseline
-    which = "no arm" if len(low) == len(analysis.task.rows) else f"no arm of {format.listing(list(low))}"
-    theirs = format.score(analysis.metric, reached)
-    ours = format.score(analysis.metric, max(low.values()))
-    return [f"{which} is clearly above the simple baseline “{name}” ({theirs}; best arm {ours})", *missing]
 
 
 def _not_above_baseline(analysis: TaskAnalysis) -> dict[str, float]:

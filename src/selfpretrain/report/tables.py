@@ -22,12 +22,9 @@ BLANK = Entry(format.NONE)
 
 def scores(analysis: Analysis) -> ReportTable:
     """Build the main table: a row per model for one task; per model and arm for several tasks or a paper."""
-    alone = len(analysis.tasks) == 1 and not analysis.reported
-    return _scores_of_task(analysis.tasks[0]) if alone else _scores_of_tasks(analysis)
-
-
-def _scores_of_task(task: TaskAnalysis) -> ReportTable:
-    """Build the main table of one task, a row per model: parameters, score of every arm, headline gain."""
+    if len(analysis.tasks) != 1 or analysis.reported:
+        return _scores_of_tasks(analysis)
+    (task,) = analysis.tasks
     columns = task.task.columns
     planned = task.task.places
     tests = _p_heading(task.headline)
@@ -101,32 +98,31 @@ def repeated(design: SequentialDesign | None) -> str:
 
 def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
     """Build a table per task for a terminal of 80 columns: score, gain and interval."""
-    made = [_brief(task) for task in analysis.tasks]
+    made = []
+    for task in analysis.tasks:
+        _, control = task.task.headline
+        gains = {gain.a: gain for gain in reversed(task.gains) if gain.b[1] == control}
+        rows = []
+        for place in ((row, column) for row in task.task.rows for column in task.task.columns):
+            gain = gains.get(place)
+            size = bounds = Entry("")
+            if gain and gain.estimate:
+                size = Entry(format.signed(task.metric, gain.estimate.mean), key=gain.estimate.mean)
+                bounds = Entry(format.interval(task.metric, gain.estimate.bounds))
+            rows.append((*map(Entry, place), _score_without_count(task, place), size, bounds))
+        table = ReportTable(
+            "brief",
+            f"{task.label}: test {format.unit(task.metric)}",
+            ("model", "arm", "score", "gain", "95 % interval"),
+            tuple(rows),
+            f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by "
+            f"seed; its interval counts seeds and test examples. {BEST}{repeated(task.task.design)}",
+            words=2,
+        )
+        made.append(table)
     if len({table.caption for table in made}) > 1:
         return tuple(made)
     return (*(replace(table, caption="") for table in made[:-1]), made[-1])
-
-
-def _brief(task: TaskAnalysis) -> ReportTable:
-    _, control = task.task.headline
-    gains = {gain.a: gain for gain in reversed(task.gains) if gain.b[1] == control}
-    rows = []
-    for place in ((row, column) for row in task.task.rows for column in task.task.columns):
-        gain = gains.get(place)
-        size = bounds = Entry("")
-        if gain and gain.estimate:
-            size = Entry(format.signed(task.metric, gain.estimate.mean), key=gain.estimate.mean)
-            bounds = Entry(format.interval(task.metric, gain.estimate.bounds))
-        rows.append((*map(Entry, place), _score_without_count(task, place), size, bounds))
-    return ReportTable(
-        "brief",
-        f"{task.label}: test {format.unit(task.metric)}",
-        ("model", "arm", "score", "gain", "95 % interval"),
-        tuple(rows),
-        f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by seed; "
-        f"its interval counts seeds and test examples. {BEST}{repeated(task.task.design)}",
-        words=2,
-    )
 
 
 def gains(analysis: Analysis) -> ReportTable:

@@ -1,6 +1,6 @@
 """Options of an import: columns, kinds, missing values, windows, audio features."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 
 from ...config import Count, Seed, spec
@@ -68,17 +68,13 @@ class ImportOptions:
         Raises:
             DataError: naming the first such option, and what it is for.
         """
-        for option, flag in self._given():
-            meant = USED.get(option)
-            if not kinds or (meant and not set(meant) & set(kinds)):
-                said = f"{flag} is for {join_names(meant or ['files'])}"
-                raise DataError(f"{name}: {said}; leave it out{advice}")
-
-    def _given(self) -> Iterator[tuple[str, str]]:
-        """Yield every option that is not left at its default, as in ``USED``, and its flag."""
         for each in fields(self):
             value = getattr(self, each.name)
             if value == each.default:
                 continue
-            name = f"kind {value}" if each.name == "kind" else each.name
-            yield name, "--no-header" if name == "header" else f"--{name.replace('_', '-')}"
+            option = f"kind {value}" if each.name == "kind" else each.name
+            meant = USED.get(option)
+            if not kinds or (meant and not set(meant) & set(kinds)):
+                flag = "--no-header" if option == "header" else f"--{option.replace('_', '-')}"
+                said = f"{flag} is for {join_names(meant or ['files'])}"
+                raise DataError(f"{name}: {said}; leave it out{advice}")

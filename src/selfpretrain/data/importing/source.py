@@ -75,17 +75,16 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
         if other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4:
             kinds = f"values are {other.dtype}, those before {first.dtype}"
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
-    columns = {role: _end_to_end([part.columns[role] for part in parts]) for role in parts[0].columns}
+    columns = {}
+    for role in parts[0].columns:
+        arrays = [part.columns[role] for part in parts]
+        # A column in which all is missing has no type of its own: it gets that of the others.
+        held_type = next((each.type for each in arrays if each.null_count < len(each)), arrays[0].type)
+        same = [pa.nulls(len(each), held_type) if each.null_count == len(each) else each for each in arrays]
+        columns[role] = pa.concat_arrays(same)
     flat = np.concatenate([part.flat for part in held])
     lengths, rows = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "rows"))
     return Sequences(kind, flat, lengths, rows, columns=columns)
-
-
-def _end_to_end(arrays: list[pa.Array]) -> pa.Array:
-    """Return arrays end to end; one in which all is missing gets the type of the others."""
-    kind = next((array.type for array in arrays if array.null_count < len(array)), arrays[0].type)
-    same = [pa.nulls(len(each), kind) if each.null_count == len(each) else each for each in arrays]
-    return pa.concat_arrays(same)
 
 
 @contextmanager

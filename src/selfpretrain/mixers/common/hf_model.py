@@ -80,7 +80,11 @@ class HfModule(ForeignModule):
         D = context.width
         self.enter = nn.Identity() if input_width == D else nn.Linear(D, input_width)  # W_1
         self.leave = nn.Identity() if output_width == D else nn.Linear(output_width, D)  # W_2
-        self.longest = _longest(config, module)
+        longest = next((value for each in LONGEST if (value := getattr(config, each, None))), None)
+        # Position embeddings of RoBERTa and its kin start behind the index of padding.
+        table = getattr(getattr(module, "embeddings", None), "position_embeddings", None)
+        padding = getattr(table, "padding_idx", None)
+        self.longest = longest if longest is None or padding is None else longest - padding - 1
         self.masked = "attention_mask" in inspect.signature(module.forward).parameters
         check_length(context.length, self.longest or context.length)
 
@@ -92,17 +96,6 @@ class HfModule(ForeignModule):
         if self.masked and padding_mask is not None:
             arguments["attention_mask"] = padding_mask.long()
         return self.leave(self.module(**arguments).last_hidden_state)
-
-
-def _longest(config: Any, module: nn.Module) -> int | None:
-    """Return the number of positions that a model has embeddings for; None: any number.
-
-    Those of RoBERTa and its kin start behind the index of padding.
-    """
-    longest = next((value for each in LONGEST if (value := getattr(config, each, None))), None)
-    table = getattr(getattr(module, "embeddings", None), "position_embeddings", None)
-    padding = getattr(table, "padding_idx", None)
-    return longest if longest is None or padding is None else longest - padding - 1
 
 
 def read_model(source: str) -> HfModel:

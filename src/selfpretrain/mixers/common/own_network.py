@@ -56,7 +56,14 @@ class OwnLayer(Mixer):
             raise SpecError(f"{call} fails: {first_line(error)}") from error
         if not isinstance(module, nn.Module):
             raise SpecError(f"{self.factory} returns {type(module).__name__}, not a torch.nn.Module")
-        _check_weights(module, self.factory)
+        for name, weight in module.named_parameters():
+            if isinstance(weight, UninitializedParameter):
+                raise SpecError(f"{self.factory}: {name} has no shape yet; use layers that are not lazy")
+            if weight.requires_grad and _returned_weights.get(id(weight)) is weight:
+                raise SpecError(
+                    f"{self.factory} returns weights ({name}) that it has returned before; make new ones"
+                )
+        _returned_weights.update((id(weight), weight) for weight in module.parameters())
         return OwnModule(module, call, context.length if "length" in self.keywords else None)
 
     def argument(self, name: str, context: LayerContext) -> int | bool:
@@ -76,16 +83,6 @@ class OwnBackbone(OwnLayer):
     def argument(self, name: str, context: LayerContext) -> int | bool:
         """Return the value of a keyword; unknown names stand for the width."""
         return self.depth if name == "depth" else super().argument(name, context)
-
-
-def _check_weights(module: nn.Module, factory: str) -> None:
-    """Check that the weights of a module are set, and that no earlier module of this process has them."""
-    for name, weight in module.named_parameters():
-        if isinstance(weight, UninitializedParameter):
-            raise SpecError(f"{factory}: {name} has no shape yet; use layers that are not lazy")
-        if weight.requires_grad and _returned_weights.get(id(weight)) is weight:
-            raise SpecError(f"{factory} returns weights ({name}) that it has returned before; make new ones")
-    _returned_weights.update((id(weight), weight) for weight in module.parameters())
 
 
 _returned_weights: "weakref.WeakValueDictionary[int, nn.Parameter]" = weakref.WeakValueDictionary()
