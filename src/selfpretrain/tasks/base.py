@@ -188,21 +188,21 @@ def with_stub(task: T, stub: DatasetStub | None = None) -> T:
     Raises:
         DataError: if there is no stub of its data.
     """
-    if stub is None:
-        name = name_of(task)
-        settings = vars(task)
-        variants = [f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words")]
-        variants = [f"{variants[0]}-{settings.get('words')}", *variants, name]
-        known = next((PAPERS[key] for key in variants if key in PAPERS), None)
-        if known is None:
-            advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
-            raise DataError(f"{name} is not prepared yet, and {advice}")
-        length = settings.get("length", known.form.length)
-        length = settings["resolution"] ** 2 if "resolution" in settings else length
-        raw = settings.get("features") == "raw"
-        length = length // 2 if settings.get("rate") == 8_000 and raw else length
-        counts = {split: settings[split] for split in SPLITS if split in settings}
-        stub = replace(known, form=replace(known.form, length=length), **counts)
     stubbed = copy.copy(task)
-    object.__setattr__(stubbed, "stub", stub)  # it is frozen
+    object.__setattr__(stubbed, "stub", stub or _stub_of_papers(name_of(task), vars(task)))  # it is frozen
     return stubbed
+
+
+def _stub_of_papers(name: str, settings: Mapping[str, Any]) -> DatasetStub:
+    """Return the stub of ``PAPERS`` with the examples, lengths, resolution or rate that a task has set."""
+    variants = [f"{name}-{settings.get(field, '')}" for field in ("features", "selection", "words")]
+    variants = [f"{variants[0]}-{settings.get('words')}", *variants, name]
+    known = next((PAPERS[key] for key in variants if key in PAPERS), None)
+    if known is None:
+        advice = f"a dry run prepares nothing: run `selfpretrain data make {name}`"
+        raise DataError(f"{name} is not prepared yet, and {advice}")
+    length = settings.get("length", known.form.length)
+    length = settings["resolution"] ** 2 if "resolution" in settings else length
+    length = length // 2 if settings.get("rate") == 8_000 and settings.get("features") == "raw" else length
+    counts = {split: settings[split] for split in SPLITS if split in settings}
+    return replace(known, form=replace(known.form, length=length), **counts)

@@ -71,13 +71,13 @@ class ImagePatches(Task):
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the images of a split as sequences of patch tokens."""
-        if self.stub:
-            examples = self.stub.examples(split)
-        else:
-            tokens, labels = _load_tokens(self.origin)[split]
-            order = stratified_order(labels, 0)[: getattr(self, split)]
-            examples = SequenceDataset.from_array(tokens[order], labels[order])
+        examples = self.stub.examples(split) if self.stub else self._images(split)
         return limit_labels(examples, self.labels) if split == "train" else examples
+
+    def _images(self, split: Split) -> SequenceDataset:
+        tokens, labels = _load_tokens(self.origin)[split]
+        order = stratified_order(labels, 0)[: getattr(self, split)]
+        return SequenceDataset.from_array(tokens[order], labels[order])
 
     def stubbed(self) -> "ImagePatches":
         """Return the task with a stub, unless the images of its source are prepared or made up."""

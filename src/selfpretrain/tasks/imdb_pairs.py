@@ -106,18 +106,7 @@ def _draw_pairs(
     same = rows[_draw_positive_pairs(reviews.groups[rows], n_pairs // 2, random)]
     if not same.size:
         raise DataError("no movie has two reviews, so there is nothing to pair")
-    # Negative pairs are the first and second reviews of positive ones, re-paired across movies: among pairs
-    # of the same two sentiments, sorted by movie, second reviews are rotated by the size of the largest one.
-    # So no movie is paired with itself, as long as none has more than half of the pairs.
-    other = same.copy()
-    tones = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]
-    _, movie = np.unique(reviews.groups[same[0]], return_inverse=True)
-    movie = random.permutation(movie.max() + 1)[movie]
-    for tone_pair in np.unique(tones):
-        rows_of_kind = np.flatnonzero(tones == tone_pair)
-        rows_of_kind = rows_of_kind[np.argsort(movie[rows_of_kind], kind="stable")]
-        other[1, rows_of_kind] = np.roll(same[1, rows_of_kind], np.bincount(movie[rows_of_kind]).max())
-    other = other[:, reviews.groups[other[0]] != reviews.groups[other[1]]]
+    other = _draw_negative_pairs(same, reviews, random)
     pairs = np.concatenate([same, other], axis=1)
     labels = np.repeat([1, 0], [same.shape[1], other.shape[1]])
     order = random.permutation(len(labels))
@@ -137,6 +126,25 @@ def _draw_positive_pairs(movies: np.ndarray, n_pairs: int, random: np.random.Ran
     new = np.unique(pairs, return_index=True)[1]
     kept = np.sort(new)[:n_pairs]
     return order[np.stack([one[kept], other[kept]])]
+
+
+def _draw_negative_pairs(
+    same: np.ndarray, reviews: text_imdb.Reviews, random: np.random.RandomState
+) -> np.ndarray:
+    """Return (2, n) negative pairs: the first and second reviews of ``same``, re-paired across movies.
+
+    Among pairs of the same two sentiments, sorted by movie, the second reviews are rotated by the size of the
+    largest movie. So no movie is paired with itself, as long as none has more than half of the pairs.
+    """
+    out = same.copy()
+    tones = 2 * reviews.labels[same[0]] + reviews.labels[same[1]]
+    _, movie = np.unique(reviews.groups[same[0]], return_inverse=True)
+    movie = random.permutation(movie.max() + 1)[movie]
+    for tone_pair in np.unique(tones):
+        rows_of_kind = np.flatnonzero(tones == tone_pair)
+        rows_of_kind = rows_of_kind[np.argsort(movie[rows_of_kind], kind="stable")]
+        out[1, rows_of_kind] = np.roll(same[1, rows_of_kind], np.bincount(movie[rows_of_kind]).max())
+    return out[:, reviews.groups[out[0]] != reviews.groups[out[1]]]
 
 
 task = ImdbPairs

@@ -138,17 +138,7 @@ class Paths(Task):
         ends = self._ends(examples).numpy()
         coordinates = np.stack([ends // size, ends % size], axis=-1)  # (n, ends, 2)
         picture = image.reshape(-1, size, size)
-        top, left = np.moveaxis(coordinates, -1, 0)
-        row = np.arange(len(picture))[:, None]
-        near = []  # drawn cells in the square of 2 reach + 1 cells per side around every end
-        for reach in (1, 2, 3):
-            sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
-            low = top + 2 * reach + 1
-            right = left + 2 * reach + 1
-            inside = (
-                sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
-            )
-            near.append(inside)
+        near = [_count_around(picture, coordinates, reach) for reach in (1, 2, 3)]
         distance = abs(coordinates[:, 0] - coordinates[:, 1])
         features = [coordinates.reshape(-1, 4), distance, *near, picture.sum(1), picture.sum(2)]
         return np.concatenate(features, axis=1)
@@ -168,6 +158,16 @@ class Paths(Task):
     def _ends(self, examples: SequenceDataset) -> Tensor:
         """Return the (n, 2) indices of the marked cells, counted row by row."""
         return torch.from_numpy(np.nonzero(self._cells(examples) == 2)[1].reshape(-1, 2))
+
+
+def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:
+    """Return (n, ends) counts of drawn cells in the square of 2 reach + 1 cells per side around every end."""
+    sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
+    top, left = np.moveaxis(coordinates, -1, 0)
+    row = np.arange(len(picture))[:, None]
+    low = top + 2 * reach + 1
+    right = left + 2 * reach + 1
+    return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
 
 
 @functools.lru_cache(maxsize=2)

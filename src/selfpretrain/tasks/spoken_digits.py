@@ -4,7 +4,9 @@ Smaller and easier than Speech Commands; a result on it must not be reported und
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -78,19 +80,10 @@ class SpokenDigits(Prepared):
             table = read_columns(path, "label", "speaker", "take", "audio")
             columns = (table[name].to_pylist() for name in ("label", "speaker", "take"))
             samples = (audio.values.to_numpy() for audio in table["audio"])
-            takes = list(map(Take, *columns, samples))
+            found: Iterable[Take] = map(Take, *columns, samples)
         else:
-            named = {file: re.fullmatch(r"(\d)_(\w+)_(\d+)", file.stem) for file in path.glob("*.wav")}
-            if not named or not all(named.values()):
-                raise DataError(
-                    f"{path} must hold files such as 7_jackson_32.wav, and no others; get it again"
-                )
-            takes = [
-                Take(int(match[1]), match[2], int(match[3]), recording_sets.read_wav(file, RATE))
-                for file, match in named.items()
-                if match
-            ]
-        takes = sorted(takes, key=lambda take: (take.digit, take.speaker, take.number))
+            found = _read_folder(path)
+        takes = sorted(found, key=lambda take: (take.digit, take.speaker, take.number))
         labels, numbers = (np.array([getattr(t, name) for t in takes]) for name in ("digit", "number"))
         speakers = np.array([t.speaker for t in takes])
         if self.split == "takes":
@@ -98,6 +91,16 @@ class SpokenDigits(Prepared):
         else:
             split = split_rows(labels, speakers, self.split_seed)
         return recording_sets.Clips([t.samples[: self.longest] for t in takes], labels, split, speakers)
+
+
+def _read_folder(folder: Path) -> Iterator[Take]:
+    """Yield the recordings of a folder of files named ``digit_speaker_take.wav``."""
+    files = {file: re.fullmatch(r"(\d)_(\w+)_(\d+)", file.stem) for file in folder.glob("*.wav")}
+    if not files or not all(files.values()):
+        raise DataError(f"{folder} must hold files such as 7_jackson_32.wav, and no others; get it again")
+    for file, match in files.items():
+        if match:
+            yield Take(int(match[1]), match[2], int(match[3]), recording_sets.read_wav(file, RATE))
 
 
 task = SpokenDigits

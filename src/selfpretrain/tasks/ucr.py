@@ -116,16 +116,8 @@ class Ucr(Prepared):
         if not files.keys() >= set(parts):
             found = [name.removesuffix("_TRAIN.tsv") for name in files if name.endswith("_TRAIN.tsv")]
             raise DataError(f"{place} has no set called {self.set!r}{nearest(self.set, found)}")
-        explain = " cannot be read: {}; unpack the whole archive again, with its password".format
-        tables = []
-        for file, member in (files[part] for part in parts):
-            path = zipfile.Path(file, member) if member else file
-            with readable(str(path), explain):
-                lines = path.read_bytes().splitlines()
-                if not lines:
-                    raise ValueError("it is empty")
-                tables.append(np.loadtxt(lines, delimiter="\t", ndmin=2))
-        return tables[0], tables[1]
+        train, test = (_read_rows(*files[part]) for part in parts)
+        return train, test
 
 
 def _files_in(place: Path) -> dict[str, tuple[Path, str]]:
@@ -143,6 +135,17 @@ def _files_in(place: Path) -> dict[str, tuple[Path, str]]:
             members = sorted(opened.namelist(), key=lambda member: -member.count("/"))
             found |= {member.rpartition("/")[2]: (archive, member) for member in members}
     return found
+
+
+def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n columns"]:
+    """Return a table of numbers: the class, then the positions of the series."""
+    explain = " cannot be read: {}; unpack the whole archive again, with its password".format
+    path = zipfile.Path(file, member) if member else file
+    with readable(str(path), explain):
+        lines = path.read_bytes().splitlines()
+        if not lines:
+            raise ValueError("it is empty")
+        return np.loadtxt(lines, delimiter="\t", ndmin=2)
 
 
 def _joined(

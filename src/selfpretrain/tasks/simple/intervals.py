@@ -54,14 +54,9 @@ class IntervalQuantiles(NumbersOfValues):
         return np.concatenate(parts)[np.concatenate(order).argsort()]
 
     def _of_channel(self, x: Series) -> Float64[np.ndarray, "n K"]:
-        edge = SMOOTH // 2
-        steps = np.pad(np.diff(x, axis=1, append=x[:, -1:]), ((0, 0), (edge, edge)), mode="edge")
-        smooth = np.lib.stride_tricks.sliding_window_view(steps, SMOOTH, axis=1).mean(-1)
-        curve = np.diff(x, n=2, axis=1, prepend=x[:, :1], append=x[:, -1:])
-        frequencies = np.abs(np.fft.rfft(x, axis=1))
-        longest = (*(self.length,) * 3, self.length // 2 + 1)
+        longest = (*(self.length,) * 3, self.length // 2 + 1)  # lengths of what a sequence becomes
         found = []
-        for series, full in zip((x, smooth, curve, frequencies), longest, strict=True):
+        for series, full in zip(_transformed(x), longest, strict=True):
             for begin, end, number in intervals(full):
                 first = begin * series.shape[1] // full
                 last = max(first + 1, end * series.shape[1] // full)
@@ -82,6 +77,15 @@ class IntervalQuantiles(NumbersOfValues):
         self.length = int(state["length"][0])
         if not 1 <= self.length <= len(self.mean):
             raise ValueError(f"{len(self.mean)} features of {self.length} positions")
+
+
+def _transformed(x: Series) -> list[Float64[np.ndarray, "n _"]]:
+    """Return the values, their first and second differences, and the sizes of their frequencies."""
+    edge = SMOOTH // 2
+    steps = np.pad(np.diff(x, axis=1, append=x[:, -1:]), ((0, 0), (edge, edge)), mode="edge")
+    smooth = np.lib.stride_tricks.sliding_window_view(steps, SMOOTH, axis=1).mean(-1)
+    curve = np.diff(x, n=2, axis=1, prepend=x[:, :1], append=x[:, -1:])
+    return [x, smooth, curve, np.abs(np.fft.rfft(x, axis=1))]
 
 
 def intervals(length: int) -> list[Interval]:
