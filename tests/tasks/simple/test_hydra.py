@@ -92,8 +92,9 @@ def test_state_is_all_that_features_need():
     again = CompetingKernels()
     again.load(found.state())
     assert (again.transform(examples) == found.transform(examples)).all()
-    with pytest.raises(ValueError, match="features of 400 positions"):
-        again.load(found.state() | {"length": torch.tensor([400])})
+    for length in (400, 0, -41):
+        with pytest.raises(ValueError, match=f"features of {length} positions"):
+            again.load(found.state() | {"length": torch.tensor([length])})
     with pytest.raises(ValueError, match="not positive"):
         again.load(found.state() | {"scale": torch.tensor([1.0, 0.0]).double()})
 

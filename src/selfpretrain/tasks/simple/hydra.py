@@ -84,7 +84,7 @@ class CompetingKernels(Numbers):
         """
         super().load(state)
         self.length = int(state["length"][0])
-        if len(self.mean) != 2 * GROUPS * KERNELS * _dilations(self.length):
+        if self.length < 1 or len(self.mean) != 2 * GROUPS * KERNELS * _dilations(self.length):
             raise ValueError(f"{len(self.mean)} features of {self.length} positions")
         if not (self.scale > 0).all():
             raise ValueError("a scale that is not positive")
