@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.system.time_limit import TimeIsUp, until
-from selfpretrain.tasks.simple import hydra
-from selfpretrain.tasks.simple.hydra import CompetingKernels
+from selfpretrain.tasks.simple import hydra, methods
+from selfpretrain.tasks.simple.hydra import CompetingKernels, answers
+from selfpretrain.tasks.simple.methods import simple_methods
 
 RANDOM = np.random.RandomState(0)
 
@@ -97,6 +99,15 @@ def test_state_is_all_that_features_need():
             again.load(found.state() | {"length": torch.tensor([length])})
     with pytest.raises(ValueError, match="not positive"):
         again.load(found.state() | {"scale": torch.tensor([1.0, 0.0]).double()})
+
+
+def test_data_that_would_take_longer_have_other_candidates(monkeypatch):
+    form = SequenceSpec(Values(), 100, Classes(("a", "b")))
+    lengths = torch.tensor([[100] * 50])
+    named = lambda: [m.features().name for m in simple_methods(form, 50, lengths) if m.candidate]  # noqa: E731
+    assert answers(5_000, 100) == 5_000 * 512 * 4 and CompetingKernels.name in named()
+    monkeypatch.setattr(methods, "MAX_ANSWERS", answers(5_000, 100) - 1)
+    assert CompetingKernels.name not in named() and "kernels (MiniRocket)" in named()
 
 
 def test_time_limits_are_kept():

@@ -90,6 +90,11 @@ class CompetingKernels(Numbers):
             raise ValueError("a scale that is not positive")
 
 
+def answers(positions: int, length: int) -> int:
+    """Return how many answers the kernels give at some positions, of sequences of at most a length."""
+    return positions * GROUPS * KERNELS * _dilations(length)
+
+
 def _dilations(length: int) -> int:
     """Return how many powers of two dilate kernels that fit into a length."""
     return 1 + max(0, int(np.log2(max(1.0, (length - 1) / (KERNEL_SIZE - 1)))))

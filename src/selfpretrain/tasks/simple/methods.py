@@ -36,7 +36,7 @@ from .features import (
     directions,
     of_all,
 )
-from .hydra import CompetingKernels
+from .hydra import CompetingKernels, answers
 from .intervals import IntervalQuantiles
 from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
 from .minirocket import MANY_FEATURES, SharedKernels
@@ -70,6 +70,7 @@ DEPTHS = (2, 5)  # depths of boosted trees to try
 TREES = (100, 300)  # numbers of trees of gradient boosting on histograms to try
 SHARES = (0.1,)  # features that a question of a random tree is chosen from, as a share of all
 SHARES_OF_FEW = (0.3,)  # the same where features are few
+MAX_ANSWERS = 2e10  # maximum number of answers of competing kernels: about half a minute
 MAX_INTERVALS = 2_500_000  # maximum number of values whose intervals are looked at: some seconds per fit
 MAX_FLAT = 4096  # maximum number of values per example to use all of them; longer examples are summarised
 MAX_ONE_HOT = 20_000  # maximum positions times vocabulary for a baseline on one-hot symbols
@@ -229,6 +230,7 @@ def simple_methods(
     sets = isinstance(form.target, ClassSets)
     in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
     many_kernels = partial(SharedKernels, MANY_FEATURES if few else FEATURES)
+    competing = kernels and answers(int(lengths.sum()), int(lengths.max())) <= MAX_ANSWERS
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
@@ -240,7 +242,7 @@ def simple_methods(
         Method(Symbols, BOOSTED, DEPTHS, candidate=places and few and numbers <= MAX_FLAT),
         Method(many_kernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
         Method(IntervalQuantiles, RANDOM, SHARES, candidate=in_intervals),
-        Method(CompetingKernels, CALIBRATED, (STRENGTHS,), candidate=kernels),
+        Method(CompetingKernels, CALIBRATED, (STRENGTHS,), candidate=competing),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
         Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
         Method(Statistics, RANDOM, SHARES_OF_FEW, candidate=values and few and classes),
