@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
                 continue
             run_recipes((run.recipe for run in runs), workspace, tested=False)
             with flags.table.open("a", encoding="utf-8") as table:
-                table.writelines(f"{line(run, workspace)}\n" for run in runs)
+                table.write("".join(f"{line(run, workspace)}\n" for run in runs))  # all of them, or none
 
 
 if __name__ == "__main__":

@@ -224,7 +224,8 @@ def test_traces_that_ship_are_those_of_the_code(tmp_path):
     call = f"test_trace.differing(pathlib.Path({str(tmp_path)!r}))"
     code = f"import pathlib, test_trace; print(*{call}, sep='\\n')"
     paths = os.pathsep.join(map(str, (*folders, *filter(None, [os.environ.get("PYTHONPATH")]))))
-    command, environment = [sys.executable, "-c", code], os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.strip(), f"{done.stdout}other steps than those that ship: tools/traces.py --again"

@@ -8,7 +8,7 @@ from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.system.time_limit import TimeIsUp, until
 from selfpretrain.tasks.simple import hydra, methods
-from selfpretrain.tasks.simple.hydra import CompetingKernels, answers
+from selfpretrain.tasks.simple.hydra import CompetingKernels, count_answers
 from selfpretrain.tasks.simple.methods import simple_methods
 
 RANDOM = np.random.RandomState(0)
@@ -101,12 +101,20 @@ def test_state_is_all_that_features_need():
         again.load(found.state() | {"scale": torch.tensor([1.0, 0.0]).double()})
 
 
+def test_values_that_nobody_measures_give_finite_features():
+    found = measured(sequences([30, 41, 12]))
+    most = np.finfo(np.float32).max
+    rows = [np.float32([[most], [-most]] * 20), np.float32([[np.inf], [np.nan], [-np.inf]] * 9)]
+    strange = SequenceDataset.from_sequences(rows, np.array([0, 1]))
+    assert np.isfinite(found.transform(strange)).all()
+
+
 def test_data_that_would_take_longer_have_other_candidates(monkeypatch):
     form = SequenceSpec(Values(), 100, Classes(("a", "b")))
     lengths = torch.tensor([[100] * 50])
     named = lambda: [m.features().name for m in simple_methods(form, 50, lengths) if m.candidate]  # noqa: E731
-    assert answers(5_000, 100) == 5_000 * 512 * 4 and CompetingKernels.name in named()
-    monkeypatch.setattr(methods, "MAX_ANSWERS", answers(5_000, 100) - 1)
+    assert count_answers(5_000, 100) == 5_000 * 512 * 4 and CompetingKernels.name in named()
+    monkeypatch.setattr(methods, "MAX_ANSWERS", count_answers(5_000, 100) - 1)
     assert CompetingKernels.name not in named() and "kernels (MiniRocket)" in named()
 
 

@@ -24,6 +24,7 @@ GROUPS = 64  # half of them of values, half of differences
 KERNELS = 8  # of a group
 MAX_CHANNELS = 8  # that a group reads
 RARE = 4  # power of the share of zeros that is added to the spread of a feature
+FARTHEST = 1e6  # standard deviations up to which values count; those of training are nearer
 
 
 class CompetingKernels(Numbers):
@@ -48,8 +49,11 @@ class CompetingKernels(Numbers):
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure mean and spread, and how rare every feature is."""
-        super().fit(examples)
-        self.spread = self.spread + (self._views(examples) == 0).mean(0) ** RARE
+        found = self._views(examples)  # once: of many examples nothing is remembered
+        self.mean = found.mean(0, dtype=np.float64)
+        self.spread = found.std(0, dtype=np.float64)
+        self.spread[self.spread < CONSTANT] = 1.0
+        self.spread += (found == 0).mean(0) ** RARE
 
     def _standardised(self, examples: SequenceDataset) -> Matrix:
         found = self._views(examples)
@@ -57,11 +61,12 @@ class CompetingKernels(Numbers):
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (n, 1,024 per dilation)."""
-        chosen, weights = _chosen(len(self.scale)), _weights(self.length)
+        chosen = _chosen(len(self.scale))
+        weights = _weights(self.length)
         found = []
         for row in range(len(examples)):
             check_time()
-            x = (np.nan_to_num(examples.sequence(row)) / self.scale).T
+            x = (np.nan_to_num(examples.sequence(row)) / self.scale).clip(-FARTHEST, FARTHEST).T
             x = (x - x.mean(1, keepdims=True)).astype(np.float32)
             both = x, np.diff(x, axis=1) if x.shape[1] > 1 else x
             sums = [
@@ -90,7 +95,7 @@ class CompetingKernels(Numbers):
             raise ValueError("a scale that is not positive")
 
 
-def answers(positions: int, length: int) -> int:
+def count_answers(positions: int, length: int) -> int:
     """Return how many answers the kernels give at some positions, of sequences of at most a length."""
     return positions * GROUPS * KERNELS * _dilations(length)
 
@@ -128,8 +133,10 @@ def _competed(
     found = np.zeros((2, groups, kernels), dtype=np.float32)
     padded = np.zeros(length + 2 * reach, dtype=np.float32)
     answers = np.empty(length, dtype=np.float32)
-    best, worst = np.empty_like(answers), np.empty_like(answers)
-    winner, loser = np.empty(length, dtype=np.int32), np.empty(length, dtype=np.int32)
+    best = np.empty_like(answers)
+    worst = np.empty_like(answers)
+    winner = np.zeros(length, dtype=np.int32)
+    loser = np.zeros(length, dtype=np.int32)
     for group in range(groups):
         padded[reach : reach + length] = 0
         for channel in range(len(x)):

@@ -36,7 +36,7 @@ from .features import (
     directions,
     of_all,
 )
-from .hydra import CompetingKernels, answers
+from .hydra import CompetingKernels, count_answers
 from .intervals import IntervalQuantiles
 from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
 from .minirocket import MANY_FEATURES, SharedKernels
@@ -230,7 +230,7 @@ def simple_methods(
     sets = isinstance(form.target, ClassSets)
     in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
     many_kernels = partial(SharedKernels, MANY_FEATURES if few else FEATURES)
-    competing = kernels and answers(int(lengths.sum()), int(lengths.max())) <= MAX_ANSWERS
+    competing = kernels and count_answers(int(lengths.sum()), int(lengths.max())) <= MAX_ANSWERS
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
     with_unlabelled = unlabelled and classes and form.views == 1
