@@ -98,31 +98,32 @@ def repeated(design: SequentialDesign | None) -> str:
 
 def brief(analysis: Analysis) -> tuple[ReportTable, ...]:
     """Build a table per task for a terminal of 80 columns: score, gain and interval."""
-    made = []
-    for task in analysis.tasks:
-        _, control = task.task.headline
-        gains = {gain.a: gain for gain in reversed(task.gains) if gain.b[1] == control}
-        rows = []
-        for place in ((row, column) for row in task.task.rows for column in task.task.columns):
-            gain = gains.get(place)
-            size = bounds = Entry("")
-            if gain and gain.estimate:
-                size = Entry(format.signed(task.metric, gain.estimate.mean), key=gain.estimate.mean)
-                bounds = Entry(format.interval(task.metric, gain.estimate.bounds))
-            rows.append((*map(Entry, place), _score_without_count(task, place), size, bounds))
-        table = ReportTable(
-            "brief",
-            f"{task.label}: test {format.unit(task.metric)}",
-            ("model", "arm", "score", "gain", "95 % interval"),
-            tuple(rows),
-            f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by "
-            f"seed; its interval counts seeds and test examples. {BEST}{repeated(task.task.design)}",
-            words=2,
-        )
-        made.append(table)
+    made = [_brief(task) for task in analysis.tasks]
     if len({table.caption for table in made}) > 1:
         return tuple(made)
     return (*(replace(table, caption="") for table in made[:-1]), made[-1])
+
+
+def _brief(task: TaskAnalysis) -> ReportTable:
+    _, control = task.task.headline
+    gains = {gain.a: gain for gain in reversed(task.gains) if gain.b[1] == control}
+    rows = []
+    for place in ((row, column) for row in task.task.rows for column in task.task.columns):
+        gain = gains.get(place)
+        size = bounds = Entry("")
+        if gain and gain.estimate:
+            size = Entry(format.signed(task.metric, gain.estimate.mean), key=gain.estimate.mean)
+            bounds = Entry(format.interval(task.metric, gain.estimate.bounds))
+        rows.append((*map(Entry, place), _score_without_count(task, place), size, bounds))
+    return ReportTable(
+        "brief",
+        f"{task.label}: test {format.unit(task.metric)}",
+        ("model", "arm", "score", "gain", "95 % interval"),
+        tuple(rows),
+        f"Score: mean ± half-width of the 95 % interval over seeds. Gain: over {control}, paired by seed; "
+        f"its interval counts seeds and test examples. {BEST}{repeated(task.task.design)}",
+        words=2,
+    )
 
 
 def gains(analysis: Analysis) -> ReportTable:
