@@ -222,7 +222,7 @@ def test_a_time_limit_takes_steps_away():
     ],
 )
 def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, mixer, longest, size):
-    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: seconds)
+    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda *asked: seconds)
     rows = list(np.random.RandomState(0).randn(3000, longest).astype(np.float32))
     model = SequenceClassifier(mixer=mixer, minutes=60)
     (recipe,) = model._recipes(model._as_task(rows, [0, 1] * 1500), 3600.0)
@@ -234,7 +234,7 @@ def test_a_time_limit_may_leave_room_for_a_larger_network(monkeypatch, seconds, 
 
 
 def test_a_task_with_settings_of_its_own_keeps_its_network_however_long_it_may_take(monkeypatch):
-    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda recipe: 1e-6)
+    monkeypatch.setattr(settings.cost, "seconds_per_step", lambda *asked: 1e-6)
     model, task = SequenceClassifier(minutes=600), load_task("paths")
     model.set_classes(task.form)
     recipe = model.recipe(task)

@@ -536,7 +536,7 @@ def test_the_stages_of_a_fit_stay_within_its_time_limit():
 
 def test_a_tight_time_limit_halves_finetuning_before_it_shortens_pretraining(monkeypatch):
     """Two minutes, of which a fifth is kept for what was not foreseen, and fourteen finetunings."""
-    monkeypatch.setattr(search, "stage_seconds", lambda recipe: [20.0, 6.0][-len(recipe.stages) :])
+    monkeypatch.setattr(search, "stage_seconds", lambda recipe, device: [20.0, 6.0][-len(recipe.stages) :])
     model = SequenceClassifier(width=8, depth=1, minutes=2)
     model.task_ = model._as_task(WORDS, [label if i < 60 else None for i, label in enumerate(GENUS)])
     planned = model.with_variant({"objective": "masked", "rate": 1.0}).recipe(model.task_)

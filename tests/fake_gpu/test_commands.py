@@ -149,6 +149,36 @@ def test_an_estimator_fits_predicts_and_is_saved(steps, tmp_path):
     np.testing.assert_allclose(again.predict_proba(X), shares, atol=0.02)
 
 
+@pytest.mark.parametrize("trials", [1, 2])
+def test_a_time_limit_of_fit_is_filled_with_steps_of_its_gpu(monkeypatch, trials):
+    """A step takes two minutes on the processor, a millisecond there, where a batch of 16 does not fit."""
+    X = np.random.default_rng(0).random((80, 30), dtype=np.float32)
+    y = (X.mean(1) > 0.5).astype(int)
+    asked = []
+
+    def seconds(recipe, device="cpu"):
+        asked.append((recipe.last.batch, device))
+        if device == "cuda" and recipe.last.batch == max(batch for batch, _ in asked):
+            raise DoesNotFit("too little memory")
+        return 0.001 if device == "cuda" else 120.0
+
+    monkeypatch.setattr(cost, "seconds_per_step", seconds)
+    monkeypatch.setattr(cost, "seconds_to_count", lambda recipe: 0.0)
+    quick = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "model": "network"}
+    model = SequenceClassifier(device="cuda", n_trials=trials, minutes=1, **quick).fit(X, y)
+    assert model.trained_ and {device for _, device in asked} == {"cuda"}
+
+
+def test_a_step_that_runs_out_of_memory_while_it_is_timed_does_not_fit(monkeypatch):
+    def fails(*given):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(cost, "seconds_on_gpu", fails)
+    monkeypatch.setattr(cost, "_measured", {})
+    with pytest.raises(DoesNotFit, match="attention: the GPU ran out of memory"):
+        cost.seconds_per_step(recipe(Masked()), "cuda")
+
+
 STUDY = ["--task", "digits", "--mixers", "attention,s4d,longconv", "--objective", "masked", "--seeds", "1"]
 
 

@@ -17,7 +17,6 @@ from ..errors import Interrupted
 from ..system.files import Json
 from ..system.time_limit import until
 from ..tasks.base import Task
-from ..training import cost
 from ..training.model import Network
 from ..training.recipe import Recipe
 from ..training.train import Stop, never
@@ -28,7 +27,7 @@ from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import PRETRAINER, Predictor, kind_of
 from .scores import Score
 from .search import Search, fold_data, untrained
-from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, too_short
+from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import (
     AveragePredictor,
     Candidate,
@@ -95,7 +94,8 @@ class TaskFitting(EstimatorSettings):
                 if searches:
                     said = Search(self, task, trainings, limit, folds).left_out(why)
                 else:
-                    said = limit.left_out(1, sum(stage_seconds(self.recipe(task))), why)
+                    takes = sum(stage_seconds(self.recipe(task), trainings.workspace.device))
+                    said = limit.left_out(1, takes, why)
             return replace(untrained(self.recipe(task), trainings, ""), left_out=said)
         if not searches:
             return self._train_once(task, limit, trainings)
@@ -112,11 +112,11 @@ class TaskFitting(EstimatorSettings):
         elapsed = start - limit.start
         # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
         seconds = limit.seconds - (0.0 if elapsed < (1 - USED) * limit.seconds else elapsed)
-        first = self.recipe(task)
+        first, device = self.recipe(task), trainings.workspace.device
         with until(start + seconds + GRACE, limit.interrupted):
             auto = self.scale == "auto"
-            needed = self.n_members * sum(least_seconds(first, seconds)) if auto else 0.0
-            step = cost.seconds_per_step(first) if auto else 0.0
+            needed = self.n_members * sum(least_seconds(first, seconds, device)) if auto else 0.0
+            step = step_seconds(first, device) if auto else 0.0
         if needed > max(1.0, seconds) + GRACE:
             return untrained(first, trainings, too_short(step, needed, seconds))
         recipes = self._recipes(task, max(1.0, seconds))

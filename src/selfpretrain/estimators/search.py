@@ -28,14 +28,13 @@ from ..system.events import format_duration
 from ..system.files import Json
 from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
-from ..training import cost
 from ..training.recipe import Recipe, build_network
 from .budgets import MANY
 from .in_memory import FEW, clusters_of, labelled_only, val_groups
 from .leaderboard import answers, errors_above, line, score, scored, sureness
 from .outcome import Outcome, title
 from .predictor import Output, Predictor
-from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, too_short
+from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import Answers, Candidate, Options, average_answers, finite
 from .stopping import GRACE, TimeLimit
 from .training import Trainings, steps_of
@@ -202,8 +201,8 @@ class Search:
         """
         first = trials[0].recipe
         with until(self.limit.at(1.0) + GRACE, self.limit.interrupted):
-            *before, last = least_seconds(first, self.limit.left, self.folds[0])
-            step = cost.seconds_per_step(first)
+            *before, last = least_seconds(first, self.limit.left, self._device, self.folds[0])
+            step = step_seconds(first, self._device)
         folds = len(self.folds)
 
         def needed(number: int) -> float:
@@ -229,10 +228,8 @@ class Search:
         found = self._possible(found)
         left = USED * self.limit.left
         groups = list(dict.fromkeys(trial.settings["objective"] for trial in found))
-        one = {
-            name: stage_seconds(next(t.recipe for t in found if t.settings["objective"] == name))
-            for name in groups
-        }
+        first = {trial.settings["objective"]: trial.recipe for trial in reversed(found)}
+        one = {name: stage_seconds(first[name], self._device) for name in groups}
         rates = math.ceil(len(found) / len(groups))
         # Objectives that the time does not allow are left out from the last, then steps are left out.
         while len(groups) > 1 and sum(self._planned_seconds(one, groups, rates)) > 2 * left:
@@ -388,9 +385,13 @@ class Search:
             return ""
         objectives = {each["objective"] for each in settings}
         objectives -= {trial.settings["objective"] for trial in self.begun}
-        *before, last = stage_seconds(self._first_recipe())
+        *before, last = stage_seconds(self._first_recipe(), self._device)
         seconds = len(objectives) * sum(before) + trainings(missing, len(self.folds)) * last
         return self.limit.left_out(missing, seconds, unneeded)
+
+    @property
+    def _device(self) -> str:
+        return self.trainings.workspace.device
 
     @property
     def _output(self) -> Output:

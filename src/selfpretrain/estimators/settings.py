@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from ..config import Count
 from ..data.importing import Kind
 from ..data.spec import SPLITS, PositionClasses, Tokens
-from ..errors import DataError, SelfPretrainError, SpecError
+from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
 from ..objectives.base import Denoise, Objective
 from ..objectives.common.heads import Pooling
@@ -33,7 +33,7 @@ from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
 from .in_memory import InMemoryTask, can_have_signs
-from .training import StoredTrainings, Trainings, steps_of
+from .training import StoredTrainings, Trainings, steps_of, with_half_batch
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
@@ -193,10 +193,12 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
         Without a limit of the user's own, what the data ask for is changed only if it takes too long.
         """
+        device = self._workspace().device
         if self.minutes is None:
-            return recipe if sum(stage_seconds(recipe)) <= USED * seconds else shortened(recipe, seconds)
+            takes = sum(stage_seconds(recipe, device))
+            return recipe if takes <= USED * seconds else shortened(recipe, seconds, device)
         free = self.width is None and self.depth is None
-        return shortened(_grow(recipe, seconds) if free else recipe, seconds)
+        return shortened(_grow(recipe, seconds, device) if free else recipe, seconds, device)
 
     def _arms(self, task: Task, build: Build = data_arms) -> ArmRecipes:
         """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
@@ -335,7 +337,7 @@ def has_val(task: Task) -> bool:
     return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
 
 
-def _grow(recipe: Recipe, seconds: float) -> Recipe:
+def _grow(recipe: Recipe, seconds: float, device: str) -> Recipe:
     """Return the recipe with the largest network of ``LADDER`` that the data and the time limit allow.
 
     The time of a larger network is estimated from its FLOPs. Learning rates are divided by the same factor as
@@ -348,7 +350,7 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
         return recipe
     positions = int(recipe.task.load("train").lengths.sum())
     flops = sum(cost.plan(prefix).flops for prefix in recipe.prefixes())
-    seconds_per_flop = sum(stage_seconds(recipe)) / flops
+    seconds_per_flop = sum(stage_seconds(recipe, device)) / flops
     largest = recipe
     for width, depth in LADDER:
         if width * depth <= model.width * model.depth:
@@ -370,14 +372,26 @@ def _grow(recipe: Recipe, seconds: float) -> Recipe:
     return largest
 
 
-def stage_seconds(recipe: Recipe) -> list[float]:
-    """Measure one step of each stage on this machine, and return the seconds that each stage would take."""
-    per_step = [cost.seconds_per_step(prefix) for prefix in recipe.prefixes()]
+def step_seconds(recipe: Recipe, device: str) -> float:
+    """Measure a step of the last stage on a device; where a GPU has too little memory, two of half a batch.
+
+    Raises:
+        DoesNotFit: if half a batch does not fit, either.
+    """
+    try:
+        return cost.seconds_per_step(recipe, device)
+    except DoesNotFit:
+        return 2 * cost.seconds_per_step(with_half_batch(recipe), device)
+
+
+def stage_seconds(recipe: Recipe, device: str) -> list[float]:
+    """Measure one step of each stage on a device, and return the seconds that each stage would take."""
+    per_step = [step_seconds(prefix, device) for prefix in recipe.prefixes()]
     steps = [steps_of(prefix) or 0 for prefix in recipe.prefixes()]
     return [OVERHEAD * n * each for n, each in zip(steps, per_step, strict=True)]
 
 
-def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> list[float]:
+def least_seconds(recipe: Recipe, limit: float, device: str, last: Task | None = None) -> list[float]:
     """Return about how long each stage takes at least: its planning, one step, and validation.
 
     A pass over validation examples takes a third of a step of as many, and there are three: at the end of
@@ -394,7 +408,7 @@ def least_seconds(recipe: Recipe, limit: float, last: Task | None = None) -> lis
         own = prefix.task_of(prefix.last) if found or last is None else last
         data = own.load("val")
         rows = int(data.labelled.sum()) if prefix.last.objective.labelled else len(data)
-        step = cost.seconds_per_step(prefix)
+        step = step_seconds(prefix, device)
         found = [cost.seconds_to_count(prefix) + step * (1 + rows / prefix.last.batch), *found]
     return found
 
@@ -407,9 +421,9 @@ def too_short(step: float, needed: float, limit: float) -> str:
     )
 
 
-def shortened(recipe: Recipe, seconds: float) -> Recipe:
+def shortened(recipe: Recipe, seconds: float, device: str) -> Recipe:
     """Return the recipe with its steps reduced to fit a time limit, and with a time limit for each stage."""
-    expected = stage_seconds(recipe)
+    expected = stage_seconds(recipe, device)
     share = min(1.0, USED * seconds / sum(expected))
     stages = []
     for prefix, of_stage in zip(recipe.prefixes(), expected, strict=True):

@@ -25,13 +25,14 @@ from torch import nn
 from ..config import to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
-from ..errors import SelfPretrainError, StageFailed, first_line
+from ..errors import DoesNotFit, SelfPretrainError, StageFailed, first_line
 from ..objectives.base import ObjectiveBatch
 from ..registry import name_of
 from ..system.distributed import alone
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
+from .memory import LESS_MEMORY
 from .model import Model
 from .optim import Optim
 from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
@@ -189,12 +190,14 @@ def _key(step: Recipe) -> str:
 @contextlib.contextmanager
 def as_stage_failure(recipe: Recipe) -> Iterator[None]:
     """Convert any unexpected exception of a network into a one-line StageFailed."""
+    name = f"a network with {name_of(recipe.model.mixer)}"
     try:
         yield
     except SelfPretrainError:
         raise
+    except torch.OutOfMemoryError as error:
+        raise DoesNotFit(f"{name}: the GPU ran out of memory; {LESS_MEMORY}") from error
     except Exception as error:
-        name = f"a network with {name_of(recipe.model.mixer)}"
         raise StageFailed(f"{name} fails: {first_line(error)} (SELFPRETRAIN_DEBUG=1 shows where)") from error
 
 
