@@ -69,6 +69,15 @@ def test_an_option_that_says_nothing_about_the_data_is_refused(folder, name, opt
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["texts", "wide.jsonl"])
+@pytest.mark.parametrize("policy", ["fill", "cut", "mask"])
+def test_only_values_are_filled_in(folder, name, policy):
+    kind = {"kind": "tokens", "sequence": "x"} if name == "wide.jsonl" else {}
+    with pytest.raises(DataError, match=f"--missing {policy} is for values, .* tokens; leave it out"):
+        bring(folder / name, missing=policy, **kind)
+    assert len(bring(folder / name, missing="drop", **kind).split)
+
+
 def test_what_each_kind_of_data_takes_is_not_refused(folder):
     for name, options in {
         "sounds": {"group": r"(\d+)", "kind": "values", "skip_bad": True} | RECORDING,

@@ -149,7 +149,7 @@ class TaskFitting(EstimatorSettings):
             return [task]
         one = not self._searches(task) or self.patience != "auto" or vars(self).get("calibrate")
         folds = [] if one else fold_data(task.data(), self._seed())
-        if not folds and (note := task.data().meta["about"].get("mixed")):
+        if not folds and (note := task.data().meta["about"].get("not by class")):
             warnings.warn(note, stacklevel=3)  # the caller of fit
         return [InMemoryTask(data) for data in folds] or [task]
 

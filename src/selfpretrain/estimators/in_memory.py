@@ -263,12 +263,12 @@ class Annotations:
         Raises:
             DataError: if there are too few groups to divide them.
         """
-        split, mixed = self._divide_labelled(share, seed)
+        split, why = self._divide_labelled(share, seed)
         unlabelled = np.flatnonzero(~self.labelled & self.labelled.any())
         if self.groups is None and split.any() and len(unlabelled) >= MANY_UNLABELLED:
             number = min(MAX_UNLABELLED, round(UNLABELLED_SHARE * len(unlabelled)))
             split[np.random.RandomState(seed).permutation(unlabelled)[:number]] = 1
-        return split, mixed
+        return split, why
 
     def _divide_labelled(self, share: float, seed: int) -> tuple[np.ndarray, str]:
         split = np.zeros(len(self.targets), dtype=np.int64)
@@ -289,15 +289,15 @@ class Annotations:
             split[np.isin(groups, groups[rows[held]])] = 1
             return split, ""
         classes = strata_of(self.targets)[rows]
-        mixed = _mixed(classes, share)
-        splitter = (ShuffleSplit if mixed else StratifiedShuffleSplit)(
+        why = _why_not_by_class(classes, share)
+        splitter = (ShuffleSplit if why else StratifiedShuffleSplit)(
             n_splits=1, test_size=share, random_state=seed
         )
         split[rows[next(splitter.split(rows, classes))[1]]] = 1
-        return split, mixed if len(np.unique(classes)) > 1 else ""
+        return split, why if len(np.unique(classes)) > 1 else ""
 
 
-def _mixed(classes: np.ndarray, share: float) -> str:
+def _why_not_by_class(classes: np.ndarray, share: float) -> str:
     """Return why a share of examples (n,) cannot have the classes in their proportions; "": it can.
 
     That needs two examples of each class, and room for one of each in train and in val.
@@ -328,7 +328,7 @@ def training_data(
     """
     if alphabet is not None:
         found = alphabet.with_signs(alphabet.shifted(found))
-    given, mixed = annotations.divided(share, seed)
+    given, why = annotations.divided(share, seed)
     examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
     split = copies_together(given, examples)
     if given[annotations.labelled].any() and not split[annotations.labelled].any():
@@ -351,7 +351,7 @@ def training_data(
     if weights is not None and len(np.unique(weights[annotations.labelled])) > 1:
         examples = replace(examples, weights=mean_one(weights, train & annotations.labelled))
     unknown = nan_spans(found.flat) if found.kind == "values" else []
-    about: dict[str, Any] = {"unknown": unknown, "kind": found.kind, "mixed": mixed}
+    about: dict[str, Any] = {"unknown": unknown, "kind": found.kind, "not by class": why}
     if offsets != Offsets():
         about["offsets"] = asdict(offsets)
     meta = {"about": about, "weights": weights}

@@ -1,12 +1,14 @@
-"""Kernels on long sequences: what is in memory at a time, and that nothing else depends on it."""
+"""Laws of kernels: what is in memory at a time, and what features do not depend on."""
 
 import numpy as np
 import pytest
 import torch
 
 from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.system.time_limit import TimeIsUp, until
 from selfpretrain.tasks.simple import features, kernels
 from selfpretrain.tasks.simple.features import Statistics, Summary
+from selfpretrain.tasks.simple.hydra import CompetingKernels
 from selfpretrain.tasks.simple.intervals import IntervalQuantiles
 from selfpretrain.tasks.simple.kernels import KernelShares
 from selfpretrain.tasks.simple.minirocket import SharedKernels
@@ -69,8 +71,8 @@ def test_long_sequences_are_computed_few_at_a_time(most, monkeypatch):
     assert (whole.compute(examples) == x).all()
 
 
-@pytest.mark.parametrize("kind", [KernelShares, SharedKernels])
-def test_shares_do_not_depend_on_units(kind):
+@pytest.mark.parametrize("kind", [KernelShares, SharedKernels, CompetingKernels])
+def test_features_do_not_depend_on_units(kind):
     found, small = kind(), kind()
     for each, scale in ((found, 1.0), (small, 2.0**-40)):
         each.measure(sequences([60] * 12, scale))
@@ -80,8 +82,31 @@ def test_shares_do_not_depend_on_units(kind):
     assert x.std(0).max() > 0.5
 
 
+@pytest.mark.parametrize("kind", [SharedKernels, CompetingKernels])
+def test_no_sequence_depends_on_others(kind):
+    examples = sequences([30, 41, 12, 30, 9, 1, 60])
+    found = kind()
+    found.measure(examples)
+    together = found.compute(examples)
+    order = torch.tensor([5, 2, 0, 6, 4, 1, 3])
+    assert (found.compute(examples.take(order)) == together[order]).all()
+    for row in range(len(examples)):
+        assert (found.compute(examples.take(torch.tensor([row]))) == together[row]).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "work"),
+    [(SharedKernels, "measure"), (SharedKernels, "compute"), (CompetingKernels, "compute")],
+)
+def test_time_limits_are_kept(kind, work):
+    examples, found = sequences([30] * 3), kind()
+    found.measure(examples)
+    with until(-1.0), pytest.raises(TimeIsUp):
+        getattr(found, work)(examples)
+
+
 @pytest.mark.parametrize("most", [1, 10**9])
-@pytest.mark.parametrize("kind", [SharedKernels, IntervalQuantiles, Statistics, Summary])
+@pytest.mark.parametrize("kind", [SharedKernels, CompetingKernels, IntervalQuantiles, Statistics, Summary])
 def test_folds_share_what_was_computed_and_get_the_same(kind, most, monkeypatch):
     monkeypatch.setattr(features, "MAX_REMEMBERED", most)
     examples = sequences([40, 60, 30, *[20] * 17])

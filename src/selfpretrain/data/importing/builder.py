@@ -38,6 +38,10 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     label_column = LabelColumn(options.target, join_names([options.label or "label"]))
     if options.target == "positions" and options.missing == "cut":
         raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
+    if plan.signal != "values" and options.missing not in ("refuse", "drop"):
+        raise DataError(
+            f"--missing {options.missing} is for values, and these are {plan.signal}; leave it out"
+        )
     if not len(found.lengths):
         raise DataError("there is no sequence to import")
     counts: dict[str, int] = {}
