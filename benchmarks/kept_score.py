@@ -26,7 +26,7 @@ from selfpretrain.estimators.in_memory import InMemoryTask
 from selfpretrain.estimators.scores import bootstrap
 from selfpretrain.estimators.search import fold_data
 from selfpretrain.estimators.simple import Candidate, candidates_for
-from tables import Table
+from tables import Table, write_tsv
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "kept_score.json"
@@ -136,8 +136,7 @@ def table(kept: dict[str, list[Row]]) -> Table:
 
 def write(page: Path, kept: dict[str, list[Row]]) -> None:
     """Write the table of what is kept into the file beside a page."""
-    rows = "\n".join("\t".join(row) for row in table(kept))
-    page.with_suffix(".tsv").write_text(rows + "\n", encoding="utf-8")
+    write_tsv(page.with_suffix(".tsv"), table(kept))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Tables of pages: written as Markdown between the marks of a page, whose other text stays."""
+"""Tables of pages: Markdown between the marks of a page, whose other text stays, or a file beside it."""
 
 import re
 from pathlib import Path
@@ -23,3 +23,9 @@ def put(page: Path, name: str, table: Table) -> None:
     page.write_text(
         pattern.sub(lambda _: f"{marks[0]}\n{written(table)}\n\n{marks[1]}", text), encoding="utf-8"
     )
+
+
+def write_tsv(path: Path, table: Table) -> None:
+    """Write a table as tab-separated values."""
+    lines = "\n".join("\t".join(line) for line in table)
+    path.write_text(lines + "\n", encoding="utf-8")

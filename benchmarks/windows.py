@@ -1,7 +1,8 @@
-"""Pictures and tables of docs/windows.tsv: scores against learning rates, and widths of the windows of rates.
+"""Write pictures and tables of docs/windows.md: scores against learning rates, and widths of their windows.
 
     python experiments/learning_rates.py docs/windows.tsv
-    python benchmarks/windows.py docs/windows.tsv [--page PAGE]
+    python experiments/tuned_rates.py docs/windows.tsv docs/windows-tuned.tsv
+    python benchmarks/windows.py
 
 Rule, written down before any run. A score is the mean of two seeds on validation, interpolated linearly in
 the logarithm of the rate. The window of an architecture and an arm is where it is within 5 points of a
@@ -14,11 +15,10 @@ what a weak arm has learnt, so own windows are in its favour. Common windows are
 Differences, SPT minus matched scratch, are means over architectures with a 95 % bootstrap
 interval over architectures.
 
-The picture windows-TASK.svg has a panel per architecture. Tables are printed, or written between the marks
-``windows-summary`` and ``windows`` of a page.
+The picture windows-TASK.svg has a panel per architecture. The page gets a summary of widths, and one of test
+scores at the best rates beside those at the rate of the study; windows-widths.tsv has all architectures.
 """
 
-import argparse
 import csv
 from collections import defaultdict
 from pathlib import Path
@@ -26,7 +26,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from tables import Table, put, written
+from selfpretrain.report.statistics import rank_correlation
+from tables import Table, put, write_tsv
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "windows.md"
+SCORES = DOCS / "windows.tsv"
+TUNED = DOCS / "windows-tuned.tsv"
+STUDY = DOCS / "studies/modern-zoo-small/results.csv"
 
 WITHIN = 5.0
 """Points below the reference that a window may be."""
@@ -36,12 +43,16 @@ DRAWS = 10_000
 MATCHED = "scratch (matched)"
 SPT = "SPT"
 COLOURS = {MATCHED: "0.45", SPT: "#1f5fa8"}
+ARMS = (SPT, MATCHED)
 PANELS = 6  # in a row of a picture
 
 Curve = dict[float, list[float]]
 """Learning rate -> scores in points, one per seed."""
 Curves = dict[str, dict[str, Curve]]
 """Architecture -> arm -> curve."""
+Place = tuple[str, str, str]
+"""Task, architecture and arm."""
+Means = dict[Place, float]
 
 
 def read(path: Path) -> tuple[dict[str, Curves], dict[str, float]]:
@@ -69,6 +80,12 @@ def best(curve: Curve) -> float:
     return float(means(curve)[1].max())
 
 
+def best_rate(curve: Curve) -> float:
+    """Return the rate of the best mean score, the lowest of equal ones."""
+    octaves, scores = means(curve)
+    return float(2 ** octaves[scores.argmax()])
+
+
 def width(curve: Curve, reference: float) -> float:
     """Return the length, in octaves, of the rates whose score is within 5 points of a reference."""
     octaves, scores = means(curve)
@@ -81,9 +98,9 @@ def width(curve: Curve, reference: float) -> float:
 
 def widths(arms: dict[str, Curve]) -> dict[str, np.ndarray]:
     """Return the own and the common width with SPT and from scratch."""
-    common = max(best(arms[arm]) for arm in (SPT, MATCHED))
-    own = [width(arms[arm], best(arms[arm])) for arm in (SPT, MATCHED)]
-    return {"own": np.array(own), "common": np.array([width(arms[arm], common) for arm in (SPT, MATCHED)])}
+    common = max(best(arms[arm]) for arm in ARMS)
+    own = [width(arms[arm], best(arms[arm])) for arm in ARMS]
+    return {"own": np.array(own), "common": np.array([width(arms[arm], common) for arm in ARMS])}
 
 
 def has_learnt(arms: dict[str, Curve], chance: float) -> bool:
@@ -121,18 +138,60 @@ def summary(curves: dict[str, Curves], chance: dict[str, float]) -> Table:
     return table
 
 
-def each(curves: dict[str, Curves], chance: dict[str, float]) -> Table:
-    """Return a row for every task and architecture: best scores, and widths."""
-    table = [
-        ["task", "architecture", "best: SPT", "scratch", "own: SPT", "scratch", "common: SPT", "scratch"]
-    ]
+def each(curves: dict[str, Curves], chance: dict[str, float], tested: Means) -> Table:
+    """Return a row for every task and architecture: best scores on validation, test scores, and widths."""
+    head = ("validation", "at rate", "test", "own window", "common window")
+    table = [["task", "architecture", *(f"{name}: {arm}" for name in head for arm in ("SPT", "scratch"))]]
     for task, of_task in curves.items():
         for name, arms in of_task.items():
             found = widths(arms)
-            scores = [f"{best(arms[arm]):.1f}" for arm in (SPT, MATCHED)]
+            scores = [f"{best(arms[arm]):.1f}" for arm in ARMS]
+            rates = [f"{best_rate(arms[arm]):.2g}" for arm in ARMS]
+            places = [(task, name, arm) for arm in ARMS]
+            of_test = [f"{tested[place]:.1f}" if place in tested else "-" for place in places]
             own = [f"{x:.1f}" for x in found["own"]] if has_learnt(arms, chance[task]) else ["-", "-"]
-            table.append([task, name, *scores, *own, *(f"{x:.1f}" for x in found["common"])])
+            common = [f"{x:.1f}" for x in found["common"]]
+            table.append([task, name, *scores, *rates, *of_test, *own, *common])
     return table
+
+
+def test_scores(tuned: Path) -> tuple[Means, Means]:
+    """Return mean test scores in points at the best rates, and those of the same places in the study."""
+    at_best = _means(tuned, "\t", "test")
+    at_one = _means(STUDY, ",", "test_score")
+    return at_best, {place: at_one[place] for place in at_best}
+
+
+def _means(path: Path, delimiter: str, column: str) -> Means:
+    scores: dict[Place, list[float]] = defaultdict(list)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter=delimiter):
+            scores[row["task"], row["row"], row["column"]].append(100 * float(row[column]))
+    return {place: float(np.mean(found)) for place, found in scores.items()}
+
+
+def compared(at_best: Means, at_one: Means) -> Table:
+    """Return a row for every task and choice of rates: mean scores, gain, and whether the order stays."""
+    head = ["task", "learning rates", "architectures", "SPT", "scratch (matched)", "gain", "rank correlation"]
+    table = [head]
+    for task in dict.fromkeys(task for task, _, _ in at_best):
+        for said, means in (("one for all, 2e-3", at_one), ("its own", at_best)):
+            rows = list(dict.fromkeys(row for of, row, _ in means if of == task))
+            spt, scratch = (np.array([means[task, row, arm] for row in rows]) for arm in ARMS)
+            low, high = interval(spt - scratch)
+            gain = f"{(spt - scratch).mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+            scores = [f"{spt.mean():.1f}", f"{scratch.mean():.1f}"]
+            table.append([task, said, str(len(rows)), *scores, gain, _correlation(scratch, spt)])
+    return table
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> str:
+    """Return Spearman's rank correlation with its interval."""
+    found = rank_correlation(one, other)
+    if found is None or found[1] is None:
+        return "-"
+    r, (low, high) = found
+    return f"{r:+.2f} [{low:+.2f}, {high:+.2f}]"
 
 
 def draw(curves: Curves, chance: float, path: Path) -> None:
@@ -158,20 +217,21 @@ def draw(curves: Curves, chance: float, path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Draw the pictures next to the table of scores, and print or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scores", type=Path)
-    parser.add_argument("--page", type=Path)
-    flags = parser.parse_args(arguments)
-    curves, chance = read(flags.scores)
+def write(page: Path, scores: Path = SCORES, tuned: Path = TUNED) -> None:
+    """Write the tables of a page, and the one of all architectures beside it."""
+    curves, chance = read(scores)
+    at_best, at_one = test_scores(tuned)
+    put(page, "windows", summary(curves, chance))
+    put(page, "tuned", compared(at_best, at_one))
+    write_tsv(page.with_name(f"{page.stem}-widths.tsv"), each(curves, chance, at_best))
+
+
+def main() -> None:
+    """Draw the pictures, and write the tables."""
+    curves, chance = read(SCORES)
     for task, of_task in curves.items():
-        draw(of_task, chance[task], flags.scores.with_name(f"windows-{task}.svg"))
-    for name, table in (("windows-summary", summary(curves, chance)), ("windows", each(curves, chance))):
-        if flags.page:
-            put(flags.page, name, table)
-        else:
-            print(written(table), end="\n\n")
+        draw(of_task, chance[task], SCORES.with_name(f"windows-{task}.svg"))
+    write(PAGE)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from few_labels_data import SETS, Data, Examples, fetch, whole
 from selfpretrain.report.format import MINUS, NONE
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from tables import Table, put
+from tables import Table, put, write_tsv
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "few_labels.json"
@@ -268,8 +268,7 @@ def write(page: Path, kept: Entry) -> None:
     put(page, "facts", fact_table(kept["facts"]))
     beside = {".tsv": draw_table(kept["draws"]), "-scores.tsv": score_table(kept["draws"])}
     for end, table in beside.items():
-        lines = "\n".join("\t".join(line) for line in table)
-        page.with_name(page.stem + end).write_text(lines + "\n", encoding="utf-8")
+        write_tsv(page.with_name(page.stem + end), table)
 
 
 def finished() -> Entry:

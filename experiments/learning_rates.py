@@ -31,10 +31,11 @@ from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.run_dir import RESULT
 from selfpretrain.runner.workspace import Workspace, run_context
 from selfpretrain.studies.base import SCALES, Scale
-from selfpretrain.studies.common.table_study import PATHFINDER, TEXT
+from selfpretrain.studies.common.table_study import PATHFINDER, TEXT, TableRow
 from selfpretrain.studies.modern_zoo import RECALL, ModernZoo
 from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.defaults import LR
+from selfpretrain.tasks.base import Task
 from selfpretrain.training.cost import COUNTED, Planner
 from selfpretrain.training.recipe import Recipe
 
@@ -62,15 +63,20 @@ def runs_of_rows(scale: Scale, planner: Planner = COUNTED) -> Iterator[list[Run]
         for row in study.rows(label):
             runs = []
             for rate in RATES[label]:
-                changed = study.with_settings(
-                    {f"{stage}.optim.lr": rate for stage in ("scratch", "finetune")}
-                )
-                recipes = changed.recipes(label, task, row, planner)
+                recipes = recipes_at(study, label, task, row, rate, planner)
                 found = [Run(row.row, arm, rate, recipes[arm]) for arm in ARMS]
                 runs += [
                     run._replace(recipe=replace(run.recipe, seed=seed)) for run in found for seed in SEEDS
                 ]
             yield runs
+
+
+def recipes_at(
+    study: ModernZoo, label: str, task: Task, row: TableRow, rate: float, planner: Planner
+) -> dict[str, Recipe]:
+    """Return the recipes of an architecture with a learning rate of scratch and of finetuning."""
+    changed = study.with_settings({f"{stage}.optim.lr": rate for stage in ("scratch", "finetune")})
+    return changed.recipes(label, task, row, planner)
 
 
 def line(run: Run, workspace: Workspace) -> str:
@@ -84,10 +90,10 @@ def line(run: Run, workspace: Workspace) -> str:
     return "\t".join((name_of(task), chance, run.row, run.column, *settings, score, *ended))
 
 
-def measured(table: Path) -> set[tuple[str, str]]:
+def measured(table: Path, columns: tuple[str, ...]) -> set[tuple[str, str]]:
     """Return the tasks and architectures that a table has; begin the table if it is not there."""
     if not table.exists():
-        table.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
+        table.write_text("\t".join(columns) + "\n", encoding="utf-8")
     with table.open(encoding="utf-8", newline="") as file:
         return {(row["task"], row["row"]) for row in csv.DictReader(file, delimiter="\t")}
 
@@ -100,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--scale", choices=SCALES, default="small")
     flags = parser.parse_args(arguments)
-    known = measured(flags.table)
+    known = measured(flags.table, COLUMNS)
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as workspace:
         for runs in runs_of_rows(flags.scale):
             if (name_of(runs[0].recipe.task), runs[0].row) in known:

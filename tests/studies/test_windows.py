@@ -18,6 +18,7 @@ from selfpretrain.training.recipe import fingerprint
 SOME = dict(list(modern_zoo.ZOO.items())[:3])
 RATES = (1.0, 2.0, 4.0, 16.0)
 tool = script("learning_rates")
+tuned_tool = script("tuned_rates")
 windows = script("windows")
 
 
@@ -63,7 +64,7 @@ def test_every_architecture_and_arm_has_the_same_rates_and_seeds_around_the_cell
     assert not {*tool.SEEDS} & {*range(100), TUNING_SEED}
 
 
-def test_from_runs_to_table_pictures_and_page(few, monkeypatch, tmp_path, capsys):
+def test_from_runs_to_table_pictures_and_page(few, monkeypatch, tmp_path):
     monkeypatch.setattr(tool, "SEEDS", tool.SEEDS[:1])
     monkeypatch.setattr(tool, "RATES", {label: rates[:2] for label, rates in tool.RATES.items()})
     table = tmp_path / "windows.tsv"
@@ -81,15 +82,51 @@ def test_from_runs_to_table_pictures_and_page(few, monkeypatch, tmp_path, capsys
     tool.main([str(table), "--runs", str(elsewhere), "--scale", "smoke"])
     assert table.read_bytes() == first and not list(elsewhere.rglob("result.json"))
     assert made == {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("result.json")}
+    tuned = tmp_path / "windows-tuned.tsv"
+    arguments = [str(table), str(tuned), "--runs", str(tmp_path / "tuned"), "--scale", "smoke"]
+    tuned_tool.main(arguments)
+    with tuned.open(newline="") as file:
+        tested = list(csv.DictReader(file, delimiter="\t"))
+    assert {(row["task"], row["row"], row["column"]) for row in tested} == set(tuned_tool.best_rates(table))
+    assert len(tested) == 3 * 2 * 3 and {row["seed"] for row in tested} == {"0", "1", "2"}
+    first = tuned.read_bytes()
+    tuned_tool.main([*arguments[:2], "--runs", str(elsewhere), "--scale", "smoke"])
+    assert tuned.read_bytes() == first and not list(elsewhere.rglob("result.json"))
     page = tmp_path / "page.md"
-    names = ("windows-summary", "windows")
-    page.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in names))
-    windows.main([str(table), "--page", str(page)])
-    windows.main([str(table)])
-    assert all(line in page.read_text() for line in capsys.readouterr().out.splitlines() if "| " in line)
-    assert {path.name for path in tmp_path.glob("*.svg")} == {
-        f"windows-{task}.svg" for task in ("paths", "stdlib", "recall")
-    }
+    page.write_text("".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("windows", "tuned")))
+    windows.write(page, table, tuned)
+    assert page.read_text().count("\n| paths") == 4
+    lines = (tmp_path / "page-widths.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines[1:]] == ["paths", "stdlib", "recall"]
+    assert len({line.count("\t") for line in lines}) == 1
+    curves, chances = windows.read(table)
+    windows.draw(curves["paths"], chances["paths"], tmp_path / "windows.svg")
+    assert "learning rate" in (tmp_path / "windows.svg").read_text()
+
+
+def test_the_best_rate_has_the_best_mean_the_lower_of_equal_ones(tmp_path):
+    rows = [("0.01", 0.7), ("0.01", 0.9), ("0.002", 0.8), ("0.002", 0.8), ("0.03", 0.85), ("0.03", 0.6)]
+    lines = [f"paths\tLRU\tSPT\t{rate}\t{score}" for rate, score in rows]
+    (tmp_path / "windows.tsv").write_text("\n".join(["task\trow\tcolumn\tlr\tvalidation", *lines]))
+    assert tuned_tool.best_rates(tmp_path / "windows.tsv") == {("paths", "LRU", "SPT"): "0.002"}
+    assert windows.best_rate({0.01: [70.0, 90.0], 0.002: [80.0, 80.0], 0.03: [85.0, 60.0]}) == (
+        pytest.approx(0.002)
+    )
+
+
+def test_results_at_the_rate_of_the_study_are_taken_from_it(monkeypatch, tmp_path):
+    """All architectures of a task at that rate: nothing is trained, and gains are those of the study."""
+    monkeypatch.setattr(tuned_tool, "run_recipes", lambda recipes, workspace: trained.extend(recipes))
+    monkeypatch.setattr(modern_zoo, "ZOO", SOME)
+    monkeypatch.setattr(tuned_tool, "COUNTED", paper_data.ROUGH)
+    trained = []
+    rows = [f"paths\t{row}\t{arm}\t0.002\t0.9" for row in SOME for arm in tool.ARMS]
+    (tmp_path / "windows.tsv").write_text("\n".join(["task\trow\tcolumn\tlr\tvalidation", *rows]))
+    table = tmp_path / "tuned.tsv"
+    tuned_tool.main([str(tmp_path / "windows.tsv"), str(table), "--runs", str(tmp_path / "runs")])
+    assert trained == []
+    at_best, at_one = windows.test_scores(table)
+    assert at_best == pytest.approx(at_one, abs=0.01) and len(at_best) == 6
 
 
 @pytest.mark.parametrize(
@@ -124,7 +161,8 @@ def test_what_learns_nothing_has_no_own_window_and_an_empty_common_one():
     assert own[2:] == ["0", "-", "-", "-"]
     width = windows.width(learnt, 90)
     assert common[2:] == ["3", f"{width:.2f}", "0.00", f"{width:+.2f} [{width:+.2f}, {width:+.2f}]"]
-    assert windows.each(curves, {"task": 50.0})[1][4:] == ["-", "-", f"{width:.1f}", "0.0"]
+    row = windows.each(curves, {"task": 50.0}, {("task", "a", "SPT"): 88.0})[1]
+    assert row[4:] == ["2", "2", "88.0", "-", "-", "-", f"{width:.1f}", "0.0"]
 
 
 def test_the_interval_is_of_the_mean_over_architectures():
