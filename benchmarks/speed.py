@@ -1,15 +1,15 @@
 """What a training step attains of this machine, mixer by mixer, and what our loop costs beside others.
 
-    python benchmarks/speed.py [--lengths 256,1024] [--mixers all] [--rounds 3] [--page docs/speed.md]
+    python benchmarks/speed.py [--lengths 256,1024] [--mixers all] [--rounds 3] [--folder docs/speed]
 
-One thread, float32. Shares: FLOPs of both passes as ``spt`` counts them, over processor time and
+One thread, float32. Shares: FLOPs of both passes as ``selfpretrain`` counts them, over processor time and
 the rate of a product of two matrices of 1,024, measured again around every case: what else the machine does
 meets both. What bounds a step is the operator that takes most of it. Steps: forward pass, backward pass,
 clipping and optimizer of whole networks. Loop: the same Transformer in our loop
 and in others, in turns. Convolution: ours beside the plain one, its bare transforms, and products of matrices
 in two levels. Lightning and accelerate (the HF Trainer's engine) take part where they are installed.
 
-Tables are written into the page between their marks; the text around them stays.
+Tables are printed, and written into the folder as shares.tsv, steps.tsv, loops.tsv and convolution.tsv.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from selfpretrain.training.flops import count_flops
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.train import TrainingData, train
-from tables import Table, put, written
+from tables import Table, write_tsv, written
 
 WIDTH, POSITIONS, SIDE = 64, 4096, 1024
 
@@ -325,14 +325,14 @@ def convolution(length: int, rounds: int) -> Table:
 
 
 def main() -> None:
-    """Measure, print, and write the tables into the page."""
+    """Measure, print, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lengths", default="256,1024")
     parser.add_argument("--mixers", default="all")
     parser.add_argument("--only", default="shares,steps,loops,convolution")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--page", type=Path, default=Path("docs/speed.md"))
+    parser.add_argument("--folder", type=Path, default=Path("docs/speed"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
@@ -348,7 +348,7 @@ def main() -> None:
     for name in given.only.split(","):
         table = parts[name]()
         print(written(table), flush=True)
-        put(given.page, name, table)
+        write_tsv(given.folder / f"{name}.tsv", table)
 
 
 if __name__ == "__main__":
