@@ -5,8 +5,8 @@
 
 Data are fetched by pip, since they may not be shipped. What is finished is kept in few_labels.json next to
 this file, so that the same command goes on where it was stopped. It writes what docs/few-labels.md shows:
-scores in few-labels-scores.tsv, every draw in few-labels.tsv (``--page`` does so without measuring). Test
-examples are never used for a choice.
+the data in few-labels-facts.tsv, scores in few-labels-scores.tsv, every draw in few-labels.tsv (``--page``
+does so without measuring). Test examples are never used for a choice.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from few_labels_data import SETS, Data, Examples, fetch, whole
 from selfpretrain.report.format import MINUS, NONE
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from tables import Table, put, write_tsv
+from tables import Table, write_tsv
 
 HERE = Path(__file__).resolve().parent
 KEPT = HERE / "few_labels.json"
@@ -264,9 +264,12 @@ def facts_of(data: Data, examples: Examples) -> Entry:
 
 
 def write(page: Path, kept: Entry) -> None:
-    """Write the tables of what is kept: facts into the page, scores and draws into files beside it."""
-    put(page, "facts", fact_table(kept["facts"]))
-    beside = {".tsv": draw_table(kept["draws"]), "-scores.tsv": score_table(kept["draws"])}
+    """Write the tables of what is kept into files beside a page: facts, scores and draws."""
+    beside = {
+        "-facts.tsv": fact_table(kept["facts"]),
+        "-scores.tsv": score_table(kept["draws"]),
+        ".tsv": draw_table(kept["draws"]),
+    }
     for end, table in beside.items():
         write_tsv(page.with_name(page.stem + end), table)
 
