@@ -4,7 +4,7 @@
     MLBENCH=folder python experiments/data_sets.py --minutes 30
 
 Set by set, smallest first, each kept in data_sets.json when it is finished; the same command goes on from
-there, and writes its tables into docs/log.md. ``--page`` writes them without measuring. Every method
+there, and writes docs/log-data-sets.tsv. ``--page`` writes it without measuring. Every method
 stands here as its user would write it and keeps the settings it comes with; none saw a test split before.
 """
 
@@ -25,7 +25,7 @@ from labelled import SETS, Labelled
 from selfpretrain.report.format import MINUS, NONE, plural
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from tables import Table, put
+from tables import Table, write_tsv
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "data_sets.json", HERE.parent / "docs" / "log.md"
@@ -245,9 +245,10 @@ def _score(value: float | None, best: float) -> str:
 
 
 def write(page: Path) -> None:
-    """The table of what is kept, into a page, in the order of the sets."""
+    """Write the table of what is kept beside a page, in the order of the sets."""
     kept = finished()
-    put(page, "data sets", score_table({name: kept[name] for name in SETS if name in kept}))
+    table = score_table({name: kept[name] for name in SETS if name in kept})
+    write_tsv(page.with_name(f"{page.stem}-data-sets.tsv"), table)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from tables import Table, put
+from tables import Table, write_tsv
 
 HERE = Path(__file__).parent
 KEPT, PAGE = HERE / "trial.json", HERE.parent / "docs" / "log.md"
@@ -275,9 +275,10 @@ def score_table(kept: Mapping[str, Entry]) -> Table:
 
 
 def write_page(page: Path) -> None:
-    """Write the table of what is kept into a page, in the order of the sets."""
+    """Write the table of what is kept beside a page, in the order of the sets."""
     found = finished()
-    put(page, "trial", score_table({name: found[name] for name in TRIAL if name in found}))
+    table = score_table({name: found[name] for name in TRIAL if name in found})
+    write_tsv(page.with_name(f"{page.stem}-trial.tsv"), table)
 
 
 def main() -> None:
