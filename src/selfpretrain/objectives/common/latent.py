@@ -44,7 +44,7 @@ def at_rows(x: Tensor, loss_mask: LossMask) -> Tensor:
 def move_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], share: float) -> None:
     """Move an average of weights, in place, by a share of the way to the weights; counters are copied."""
     for name, value in average.items():
-        if value.is_floating_point():
+        if value.is_floating_point() or value.is_complex():
             value.lerp_(weights[name], share)
         else:
             value.copy_(weights[name])
