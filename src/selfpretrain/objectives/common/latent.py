@@ -27,7 +27,7 @@ class LatentHead(nn.Module, abc.ABC):
         """Return one row per position of the loss mask (None: all), sequence by sequence."""
 
     def attach(self, network: nn.Module) -> None:
-        """Take from a network with its initial weights what the head keeps of it; most keep nothing."""
+        """Take from a network what the head keeps of it when training begins; most keep nothing."""
 
     def follow(self, network: nn.Module) -> None:
         """Change what the head keeps of a network after a step of training."""
