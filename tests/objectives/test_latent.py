@@ -18,12 +18,14 @@ from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.contrastive import Contrastive
 from selfpretrain.objectives.latent import COLLAPSED, SLICES, Latent, partners, sigreg
+from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.arms.joint import JointTraining
 from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.train import TrainingData, train
+from selfpretrain.training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer, transfer_weights
 
 WIDTH = 8
 KINDS = [
@@ -146,6 +148,23 @@ def test_the_average_follows_slowly_and_is_not_trained():
         torch.testing.assert_close(value, expected, msg=name)
         assert value.requires_grad is False
     assert not torch.equal(average.embed.symbol.weight, before["embed.symbol.weight"])
+
+
+def test_the_average_starts_from_the_weights_that_were_moved():
+    objective, task = Latent("masked", "average"), toys.Majority()
+    source = network(Masked(), task).state_dict()
+    source = {name: value + 1 for name, value in source.items()}
+    net = network(objective, task)
+    transfer_weights(source, net, EVERYTHING_BUT_THE_HEAD)
+    average = net.head.average
+    assert not average.training
+    for name, value in average.state_dict().items():
+        assert torch.equal(value, source[name]), name
+    assert not any(weight.requires_grad for weight in average.parameters())
+    other = network(objective, task)
+    average.embed.mask_token += 1
+    transfer_weights(net.state_dict(), other, Transfer(fresh=()))
+    assert torch.equal(other.head.average.embed.mask_token, average.embed.mask_token)
 
 
 def test_an_average_copies_patterns_of_sparse_attention_only_if_they_changed():

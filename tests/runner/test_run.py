@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import Future
@@ -315,6 +316,22 @@ def test_a_killed_worker_is_reported_in_one_line(workspace, experiment, monkeypa
     several = replace(workspace, executor="processes", workers=2)
     with pytest.raises(SelfPretrainError, match=r"a worker process was killed .* run the same command again"):
         run_recipes(recipes(experiment), several)
+
+
+def test_a_signal_to_all_processes_of_a_command_stops_it(workspace, experiment, monkeypatch):
+    """As schedulers and ``timeout`` send it: workers end at once, and the parent was asked to stop."""
+    asks = []
+
+    class SignalledPool(BrokenPool):
+        def submit(self, *given):
+            asks.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+            return super().submit(*given)
+
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", SignalledPool)
+    several = replace(workspace, executor="processes", workers=2, stop=lambda: bool(asks))
+    with pytest.raises(Interrupted, match="the same command resumes"):
+        run_recipes(recipes(experiment), several)
+    assert all({signal.SIGINT, signal.SIGHUP} <= blocked for blocked in asks)
 
 
 @pytest.mark.parametrize("harm", ["{", "{}\n"], ids=["torn", "without its kind"])

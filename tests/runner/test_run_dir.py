@@ -197,6 +197,26 @@ def test_another_machine_waits_until_there_is_no_sign_of_life(stage, monkeypatch
                 assert second.load("checkpoint.safetensors")[1] == {"step": 7}
 
 
+def test_a_machine_whose_name_goes_on_with_a_hyphen_is_another_one(stage, monkeypatch):
+    on("node-2", monkeypatch)
+    with stage.attempt(never):
+        on("node", monkeypatch)
+        assert stage.is_running
+        with pytest.raises(Taken, match="on another machine"), stage.attempt(never, stop=lambda: True):
+            pass
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="of Linux")
+def test_a_log_on_a_full_disk_is_explained_when_it_is_closed_too(tmp_path):
+    log = Log(tmp_path / "log.jsonl")
+    full = os.open("/dev/full", os.O_RDWR)
+    os.dup2(full, log._file.fileno())
+    os.close(full)
+    for act in (lambda: log.write({"step": 1}), log.close):
+        with pytest.raises(StoreError, match="the disk is full"):
+            act()
+
+
 def test_an_attempt_at_work_gives_signs_of_life(stage, monkeypatch):
     monkeypatch.setattr(run_dir, "CHECKPOINT_SECONDS", 0.02)
     with stage.attempt(never) as attempt:

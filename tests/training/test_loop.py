@@ -211,6 +211,18 @@ def test_divergence_is_a_result_not_a_crash(tmp_path):
     assert 0 <= content["scores"]["test"]["accuracy"] <= 1
 
 
+@pytest.mark.parametrize("patience", [0, 2])
+def test_weights_that_are_not_finite_are_never_the_best_though_they_name_a_class(tmp_path, patience):
+    optim = Optim(lr=1e38, clip=0.0, schedule="constant")
+    stage = Stage(Classify(), Budget(steps=400), optim, evals=400, early_stopping_patience=patience)
+    folder = run(replace(SPT, stages=(stage,)), Workspace(tmp_path))
+    seen = [line for line in lines(folder) if line["kind"] == "val"]
+    assert seen and all(math.isnan(line["loss"]) and 0 < line["accuracy"] < 1 for line in seen)
+    assert all(weight.isfinite().all() for weight in weights(folder).values())
+    assert math.isfinite(result(folder)["scores"]["val"]["loss"])
+    assert (result(folder)["stopped"], result(folder)["best_step"]) == ("diverged", 0)
+
+
 def test_budgets(tmp_path):
     def of(budget):
         return result(run(supervised(budget=budget, evals=1), Workspace(tmp_path)))

@@ -15,6 +15,7 @@ from selfpretrain.mixers.resnet import ResNet
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.common.averaged import Averaged
+from selfpretrain.objectives.common.latent import move_average
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.arms.muon import MuonScratch
 from selfpretrain.studies.recipes.defaults import small_arms
@@ -120,6 +121,19 @@ def test_the_average_is_what_is_kept():
     for name, weight in kept.items():
         torch.testing.assert_close(weight, expected[name], msg=name)
     assert not torch.equal(kept["head.linear.weight"], last["head.linear.weight"])
+
+
+def test_complex_weights_are_trained_and_averaged():
+    network = torch.nn.Module()
+    network.turn = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))
+    start = network.turn.detach().clone()
+    optimizer = Optim(lr=0.1).build(network, {})
+    network.turn.abs().sum().backward()
+    optimizer.step()
+    assert (network.turn.real < 0.95).all()
+    average = {"turn": start.clone()}
+    move_average(average, network.state_dict(), 0.25)
+    torch.testing.assert_close(average["turn"], 0.75 * start + 0.25 * network.turn.detach())
 
 
 def test_settings_that_are_not_used_are_not_part_of_a_recipe():

@@ -270,9 +270,10 @@ class RunDir:
 
     def _live_elsewhere(self, now: float, attempts: "list[RunDir] | None" = None) -> list["RunDir"]:
         """Return the attempts of other machines that are alive, of those given or all."""
-        mine = f"{self.name}{PART}{socket.gethostname()}-"
+        mine = f"{self.name}{PART}{socket.gethostname()}"
         known = self.attempts if attempts is None else attempts
-        others = (each for each in known if not each.path.name.startswith(mine))
+        # Without the process id: the name of another host may begin with that of this one and a hyphen.
+        others = (each for each in known if each.path.name.rpartition("-")[0] != mine)
         return [each for each in others if now - each._mtime() < DEAD * CHECKPOINT_SECONDS]
 
     def _mtime(self) -> float:
@@ -344,8 +345,9 @@ class Log:
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; a line that could not be written is tried once more."""
+        with explain_errors(Path(self._file.name)):
+            self._file.close()
 
 
 @contextlib.contextmanager

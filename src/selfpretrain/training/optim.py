@@ -106,7 +106,9 @@ class Optim:
             if parameter.requires_grad and id(parameter) not in ours:
                 groups.setdefault(self._settings(name, parameter, slow), []).append(parameter)
         named = [{"params": p, "lr": lr, "base": lr, "weight_decay": wd} for (lr, wd), p in groups.items()]
-        fused = next(network.parameters()).device.type in ("cpu", "cuda")
+        # The fused kernel is for real numbers, and some networks of users have complex weights.
+        real = not any(parameter.is_complex() for parameter in network.parameters())
+        fused = real and next(network.parameters()).device.type in ("cpu", "cuda")
         if not matrices:
             return _EagerAdamW(named, betas=self.betas, fused=fused)
         rates = {"lr": self.lr, "base": self.lr, "weight_decay": self.weight_decay}

@@ -381,8 +381,10 @@ class _Run:
         value = scores[criterion]
         if math.isnan(value) and criterion != "accuracy":  # R2 of equal targets
             value = -scores["loss"]
+        # Weights that are not finite answer, too: with the first class, which may be the most frequent.
+        finite = math.isfinite(scores["loss"])
         state.since_best += 1
-        improved = value > state.best_score
+        improved = finite and value > state.best_score
         if improved:
             state.best_score = value
             state.best_step = state.step
@@ -394,7 +396,7 @@ class _Run:
         if self.stage.optim.schedule == "plateau" and self._plateau_reached(value):
             state.rate *= self.stage.optim.factor
         if self.stage.early_stopping_patience and state.since_best >= self.stage.early_stopping_patience:
-            state.stopped = "patience"
+            state.stopped = "patience" if finite else "diverged"
         return scores
 
     def _plateau_reached(self, score: float) -> bool:

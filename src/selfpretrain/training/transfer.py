@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..config import spec
 from ..errors import TransferError
+from ..objectives.common.latent import LatentHead
 
 
 @spec
@@ -55,6 +56,10 @@ def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Tra
     with torch.no_grad():
         for name in moved:
             target[name].copy_(source[name])
+    head = getattr(network, "head", None)
+    # Its copy of the network starts from the same weights, unless it was moved itself.
+    if isinstance(head, LatentHead) and not any(name.startswith("head.") for name in moved):
+        head.attach(network)
     return TransferResult(
         tuple(moved), tuple(sorted(set(target) - set(moved))), tuple(sorted(set(source) - set(moved)))
     )

@@ -27,7 +27,7 @@ class LatentHead(nn.Module, abc.ABC):
         """Return one row per position of the loss mask (None: all), sequence by sequence."""
 
     def attach(self, network: nn.Module) -> None:
-        """Take from a network with its initial weights what the head keeps of it; most keep nothing."""
+        """Take from a network what the head keeps of it when training begins; most keep nothing."""
 
     def follow(self, network: nn.Module) -> None:
         """Change what the head keeps of a network after a step of training."""
@@ -44,7 +44,7 @@ def at_rows(x: Tensor, loss_mask: LossMask) -> Tensor:
 def move_average(average: Mapping[str, Tensor], weights: Mapping[str, Tensor], share: float) -> None:
     """Move an average of weights, in place, by a share of the way to the weights; counters are copied."""
     for name, value in average.items():
-        if value.is_floating_point():
+        if value.is_floating_point() or value.is_complex():
             value.lerp_(weights[name], share)
         else:
             value.copy_(weights[name])

@@ -27,7 +27,11 @@ from ..stage import run_stage
 from ..workspace import Workspace
 from .base import Ended, Executor
 
-KILLED_MESSAGE = "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept"
+KILLED_MESSAGE = (
+    "a worker process was killed (out of memory? then use --jobs 1); finished stages are kept, "
+    "run the same command again"
+)
+STOPPED_MESSAGE = "stopped; the same command resumes from the last checkpoint"
 
 
 class Processes(Executor):
@@ -61,12 +65,13 @@ class Processes(Executor):
         """Submit a stage to the pool."""
         device = self.workspace.device.partition(":")[0]  # a worker sees one GPU only
         workspace = replace(self.workspace, stop=never, device=device)
-        # Workers that are spawned now inherit the mask, so that only the parent handles Ctrl-C.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        # Workers that are spawned now inherit the mask, so that only the parent handles Ctrl-C and the end of
+        # a terminal. The pool itself ends workers by SIGTERM.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
             self._running[self._pool.submit(_run_in_worker, stage, workspace)] = stage
         except BrokenProcessPool:
-            self._lost.append(_lost_stage(stage))
+            self._lost.append(self._broken_off(stage))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -84,7 +89,7 @@ class Processes(Executor):
             elif isinstance(error, SelfPretrainError):
                 ended.append(Ended(stage, "failed", error))
             elif isinstance(error, BrokenProcessPool):
-                ended.append(_lost_stage(stage))
+                ended.append(self._broken_off(stage))
             elif error is not None:
                 raise error
             else:
@@ -101,6 +106,12 @@ class Processes(Executor):
         self._forward_events()  # a worker that cannot write its events does not end
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._forward_events()
+
+    def _broken_off(self, stage: PlannedStage) -> Ended:
+        """Return how a stage ended whose worker was killed: by what asked this process to stop, or lost."""
+        if self.workspace.stop():  # schedulers, and `timeout`, send SIGTERM to all processes of a command
+            return Ended(stage, "stopped", Interrupted(STOPPED_MESSAGE))
+        return Ended(stage, "lost", SelfPretrainError(KILLED_MESSAGE))
 
     def _forward_events(self) -> None:
         while True:
@@ -135,10 +146,6 @@ def _check_main_guard() -> None:
                 f"{script}, line {line}: stages run at once are processes, which import the script again; "
                 'put the line below `if __name__ == "__main__":`, or give a workspace of one worker'
             )
-
-
-def _lost_stage(stage: PlannedStage) -> Ended:
-    return Ended(stage, "lost", SelfPretrainError(f"{KILLED_MESSAGE}, run the same command again"))
 
 
 # The rest runs in a worker process.
