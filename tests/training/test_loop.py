@@ -360,7 +360,7 @@ def test_a_plateau_lowers_the_rate_when_torch_does(tmp_path, monkeypatch, mode, 
     sign = 1 if mode == "max" else -1
     random = torch.rand(32, generator=torch.Generator().manual_seed(seed))
     course = (1 + 2e-4 * sign * (random - 0.3).cumsum(0)).tolist()
-    scores = ({"score": sign * score} for score in course)
+    scores = ({"score": sign * score, "loss": 0.0} for score in course)
     monkeypatch.setattr(trainer, "evaluate", lambda *_: SimpleNamespace(scores=next(scores)))
     optim = Optim(lr=0.1, schedule="plateau", warmup=0.0, plateau_threshold=1e-4, factor=0.9, **wait)
     made = supervised(budget=Budget(steps=32), batch=96, optim=optim, evals=32)
