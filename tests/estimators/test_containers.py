@@ -124,6 +124,33 @@ def test_channels_are_found_by_name_in_the_order_of_training(kind, two, loaded):
         np.testing.assert_allclose(model.predict_proba(TWO_CHANNELS[kind]()), expected, atol=1e-6)
 
 
+def by_name():
+    """A panel of series 0 to N - 1 that begins with the last one, and labels sorted by series."""
+    order = [N - 1, *range(N - 1)]
+    return panel(("a", "b")).loc[order], pandas().Series(LABELS, index=range(N)), order
+
+
+def test_labels_in_another_order_than_the_sequences_of_a_panel_are_refused(two):
+    X, y, order = by_name()
+    aligned = y.loc[X.index.droplevel(-1).unique()]
+    expected = SequenceClassifier(**SMALL)._as_task([TWO[i] for i in order], [LABELS[i] for i in order])
+    assert SequenceClassifier(**SMALL)._as_task(X, aligned) == expected
+    assert SequenceClassifier(**SMALL)._as_task(X, y.loc[order].to_numpy()) == expected
+    assert two.score(X, aligned) == two.score(TWO, LABELS)
+    advice = r"another order than X; give y\.loc\[X\.index\.droplevel\(-1\)\.unique\(\)\]"
+    for use in (SequenceClassifier(**SMALL).fit, two.score, two.evaluate):
+        with pytest.raises(DataError, match=advice):
+            use(X, y)
+    with pytest.raises(DataError, match="groups has the sequences of X in another order"):
+        SequenceClassifier(**SMALL).fit(X, aligned, groups=pandas().Series(range(N)))
+
+
+def test_a_moment_that_a_panel_has_twice_is_refused(two):
+    twice = pandas().concat([panel(("a", "b")), panel(("a", "b")).iloc[3:4]])
+    with pytest.raises(DataError, match="sequence 0 of X has two rows at 3; number sequences"):
+        two.predict(twice)
+
+
 def test_channels_of_other_names_are_refused(two):
     other = [pa.table({"a": x[:, 0], "c": x[:, 1]}) for x in TWO]
     with pytest.raises(DataError, match=r"row 0: columns are a, c, but those of training.* are a, b"):

@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..api import Request, run_request
-from ..data.containers import rows_of
+from ..data.containers import check_order, rows_of
 from ..data.dataset import SequenceDataset
 from ..data.offsets import Offsets
 from ..data.sequences import Sequences
@@ -343,6 +343,7 @@ class SequenceEstimator(TaskFitting):
             refuse_beside("a task", y, groups)
         elif self._predicts:
             refuse_missing(y, type(self).__name__)
+            check_order(X, {"y": y, "groups": groups})
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
@@ -436,6 +437,7 @@ class SequenceEstimator(TaskFitting):
             self.channels_ = None
             data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
             return InMemoryTask(data)
+        check_order(X, {"y": y, "groups": groups, "sample_weight": sample_weight})
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_lengths(len(found.rows), targets, groups)

@@ -17,6 +17,7 @@ from sklearn.metrics import confusion_matrix, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import from_dict
+from ..data.containers import check_order
 from ..data.dataset import SequenceDataset
 from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
 from ..data.sequences import Sequences
@@ -86,6 +87,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
             y = self.classes_[X.targets.numpy()]
         else:
             refuse_unlabelled(y)
+            check_order(X, {"y": y, "sample_weight": sample_weight})
         return float(super().score(X, y, sample_weight))
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
@@ -262,6 +264,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         """Return accuracy over all positions; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             refuse_beside("a task", y)
+        check_order(X, {"y": y})
         return position_measures(*self._true_and_predicted(X, y))["accuracy"]
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
