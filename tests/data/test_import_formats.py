@@ -358,3 +358,15 @@ def test_reviews_divided_by_film(needs_data):
     assert not (films[0] & films[1] or films[0] & films[2] or films[1] & films[2])
     digests = [set(made.examples(split).digests()) for split in SPLITS]
     assert sum(map(len, digests)) == len(set().union(*digests))
+
+
+@pytest.mark.parametrize("name", ["__index_level_0__", "sample"])
+def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
+    columns = {f"t{i}": np.arange(30.0) % 7 + i for i in range(4)}
+    table = pa.table(columns | {"label": ["a", "b"] * 15, name: np.arange(100, 130)})
+    noted = {"index_columns": [name]} if name == "sample" else {}  # Hugging Face drops these metadata
+    parquet.write_table(table.replace_schema_metadata({"pandas": json.dumps(noted)}), tmp_path / "t.parquet")
+    plan = importer.plan_import(str(tmp_path / "t.parquet"))
+    assert plan.layout["sequence"] == ["t0", "t1", "t2", "t3"] and plan.found["not used"] == name
+    named = importer.plan_import(str(tmp_path / "t.parquet"), ImportOptions(sequence=f"t*,{name}"))
+    assert named.layout["sequence"] == ["t0", "t1", "t2", "t3", name]
