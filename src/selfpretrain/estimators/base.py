@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ..api import Request, run_request
 from ..data.containers import check_order, rows_of
 from ..data.dataset import SequenceDataset
+from ..data.labels import doubts
 from ..data.offsets import Offsets
 from ..data.sequences import Sequences
 from ..data.spec import Reals, SequenceSpec, Target
@@ -35,6 +36,7 @@ from .in_memory import (
     Annotations,
     InMemoryTask,
     check_lengths,
+    group_column,
     in_alphabet,
     moved,
     offsets_of,
@@ -206,7 +208,7 @@ class SequenceEstimator(TaskFitting):
             names = " and ".join(each.name for each in self.simple_)
             name = f"an average with {names}" if isinstance(self.answering, AveragePredictor) else names
             raise SpecError(f"{name} cannot be exported; fit with model='network', or save it")
-        for note in self.offsets_.notes():
+        for note in self.offsets_.notes() + (self.alphabet_.notes() if self.alphabet_ else []):
             warnings.warn(f"of the exported model, {note}", stacklevel=2)
         return export.export(self.predictor_, path, length)
 
@@ -350,11 +352,12 @@ class SequenceEstimator(TaskFitting):
             groups = None if of_test is None else of_test.numpy()
         else:
             check_lengths(len(outputs), y_true, groups)
+            groups = group_column(groups)
         # Of positions these are counts, those of true classes first.
         known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
-        return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]
+        return y_true[known], outputs[known], None if groups is None else groups[known]
 
     # From X to sequences.
 
@@ -424,6 +427,8 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if a task is given with labels, groups, weights or unlabelled sequences.
         """
+        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(X, str | Task | StoredDataset):
             refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
@@ -445,12 +450,12 @@ class SequenceEstimator(TaskFitting):
         weights = sample_weight
         if weights is not None:
             weights = _check_sample_weight(weights, targets, ensure_non_negative=True)
-        annotations = Annotations(targets, None if groups is None else np.asarray(groups), weights)
+        annotations = Annotations(targets, group_column(groups), weights)
         X_unlabelled = list(X_unlabelled) if isinstance(X_unlabelled, Iterator) else X_unlabelled
         if X_unlabelled is not None and len(X_unlabelled):
             found = inputs.joined(found, self._read(X_unlabelled, False, found.offsets).sound())
             annotations = annotations.extended(len(found.rows))
-        for note in found.doubts():
+        for note in found.doubts() + doubts(vars(self).get("classes_", np.zeros(0))):
             warnings.warn(note, stacklevel=3)  # the caller of fit
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
         found = found.take(kept)

@@ -92,7 +92,7 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
 
 
 def _note_columns(estimator: SequenceEstimator, layout: Json) -> None:
-    """Note the names of the columns of a table, by which a frame in Python is put in their order or refused."""
+    """Note the columns of a table, by whose names a frame in Python is put in order, or refused."""
     columns = layout.get("sequence", [])
     if layout.get("form") == "wide":
         estimator.__dict__["feature_names_in_"] = np.array(columns, dtype=object)

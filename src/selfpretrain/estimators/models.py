@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..config import from_dict
 from ..data.containers import check_order
 from ..data.dataset import SequenceDataset
-from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
+from ..data.labels import classes_of, numbers_of, positions_of, sets_of, weights_of
 from ..data.sequences import Sequences
 from ..data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target
 from ..errors import DataError, SpecError, StoreError, nearest
@@ -113,7 +113,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def _encode(self, y: Any) -> np.ndarray:
         """Return the numbers (n,) of the true classes, -1 where unlabelled."""
-        return codes_of(list(y), self.classes_)
+        return classes_of(y, self.classes_)[0]
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -338,6 +338,10 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         targets = numbers_of(y)
         if not np.isfinite(targets).any():
             raise DataError("y holds no number; there must be some to learn from")
+        if np.nanmin(targets) == np.nanmax(targets):
+            raise SpecError(
+                f"y holds one number, {np.nanmin(targets):g}; there must be two or more to tell apart"
+            )
         return targets, Reals()
 
 
