@@ -358,3 +358,31 @@ def test_reviews_divided_by_film(needs_data):
     assert not (films[0] & films[1] or films[0] & films[2] or films[1] & films[2])
     digests = [set(made.examples(split).digests()) for split in SPLITS]
     assert sum(map(len, digests)) == len(set().union(*digests))
+
+
+def test_times_may_name_their_zone(tmp_path):
+    times = [f"2024-05-01T{12 + zone:02}:{minute:02}:00{zone:+03}:00" for zone in (2, 0) for minute in (9, 0)]
+    rows = [f"{i},{time},{at},{'ab'[i % 2]}" for i in range(30) for at, time in enumerate(times)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,time,v,label", *rows]) + "\n")
+    options = ImportOptions(id="id", time="time", value="v")
+    with pytest.raises(DataError, match=r"id '0' has two rows at time .*2024-05-01 12:00:00"):
+        importer.plan_import(str(tmp_path / "t.csv"), options)
+    zulu = [row.replace("+02:00", "+01:00").replace("+00:00", "Z") for row in rows]
+    (tmp_path / "t.csv").write_text("\n".join(["id,time,v,label", *zulu]) + "\n")
+    plan = importer.plan_import(str(tmp_path / "t.csv"), options)
+    assert plan.sequences.flat[:4, 0].tolist() == [3, 2, 1, 0]
+    (tmp_path / "t.csv").write_text("\n".join(["id,time,v,label", *zulu]).replace("Z,", ",") + "\n")
+    with pytest.raises(DataError, match=r"all or none of them with a zone such as Z"):
+        importer.plan_import(str(tmp_path / "t.csv"), options)
+
+
+@pytest.mark.parametrize("name", ["__index_level_0__", "sample"])
+def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
+    columns = {f"t{i}": np.arange(30.0) % 7 + i for i in range(4)}
+    table = pa.table(columns | {"label": ["a", "b"] * 15, name: np.arange(100, 130)})
+    noted = {"index_columns": [name]} if name == "sample" else {}  # Hugging Face drops these metadata
+    parquet.write_table(table.replace_schema_metadata({"pandas": json.dumps(noted)}), tmp_path / "t.parquet")
+    plan = importer.plan_import(str(tmp_path / "t.parquet"))
+    assert plan.layout["sequence"] == ["t0", "t1", "t2", "t3"] and plan.found["not used"] == name
+    named = importer.plan_import(str(tmp_path / "t.parquet"), ImportOptions(sequence=f"t*,{name}"))
+    assert named.layout["sequence"] == ["t0", "t1", "t2", "t3", name]

@@ -1,5 +1,6 @@
 """Labels stay what they are: no two words become one class, and what is changed is told."""
 
+import enum
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from imports import bring
 from selfpretrain.data.importing.importer import import_arrays
 from selfpretrain.data.importing.label_columns import LabelColumn
 from selfpretrain.data.importing.source import MISSING
+from selfpretrain.data.labels import classes_of, doubts
 from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Classes, Reals
 from selfpretrain.errors import DataError
@@ -167,3 +169,24 @@ def test_no_two_words_ever_become_one(said):
         )
         assert sorted(encoded.names) == sorted(said)
         assert [encoded.names[target] for target in encoded.targets] == [*said, *said[::-1]]
+
+
+def test_members_of_an_enum_are_not_cut_to_one_word():
+    Kind = enum.Enum("Kind", {"A1": "ant", "A2": "bee", "B": "cat"}, type=str)
+    codes, classes = classes_of([Kind.B, Kind.A1, Kind.A2, Kind.A1])
+    assert classes.tolist() == [Kind.A1, Kind.A2, Kind.B] and codes.tolist() == [2, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("classes", "doubted"),
+    [
+        ([-1, 0, 1], True),
+        ([-100, 0, 1, 2], True),
+        ([-1, 1], False),
+        ([-2, -1, 0], False),
+        ([0, 1, 2], False),
+        (["-1", "0", "1"], False),
+    ],
+)
+def test_a_number_that_often_means_missing_is_told_to_be_a_class(classes, doubted):
+    assert bool(doubts(np.array(classes))) == doubted

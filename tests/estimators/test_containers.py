@@ -6,9 +6,14 @@ import pytest
 import torch
 
 from selfpretrain.data.containers import rows_of
-from selfpretrain.errors import DataError
+from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators.in_memory import refuse_unlabelled
-from selfpretrain.estimators.models import SequenceClassifier, SequencePretrainer, SequenceRegressor
+from selfpretrain.estimators.models import (
+    PositionClassifier,
+    SequenceClassifier,
+    SequencePretrainer,
+    SequenceRegressor,
+)
 
 N, L = 24, 9
 SMALL = {"scale": "smoke", "mixer": "attention", "device": "cpu", "objective": None}
@@ -122,6 +127,33 @@ def test_channels_are_found_by_name_in_the_order_of_training(kind, two, loaded):
     assert np.abs(expected - two.predict_proba([x[:, ::-1] for x in TWO])).max() > 1e-4, "they differ"
     for model in (two, loaded):
         np.testing.assert_allclose(model.predict_proba(TWO_CHANNELS[kind]()), expected, atol=1e-6)
+
+
+def by_name():
+    """A panel of series 0 to N - 1 that begins with the last one, and labels sorted by series."""
+    order = [N - 1, *range(N - 1)]
+    return panel(("a", "b")).loc[order], pandas().Series(LABELS, index=range(N)), order
+
+
+def test_labels_in_another_order_than_the_sequences_of_a_panel_are_refused(two):
+    X, y, order = by_name()
+    aligned = y.loc[X.index.droplevel(-1).unique()]
+    expected = SequenceClassifier(**SMALL)._as_task([TWO[i] for i in order], [LABELS[i] for i in order])
+    assert SequenceClassifier(**SMALL)._as_task(X, aligned) == expected
+    assert SequenceClassifier(**SMALL)._as_task(X, y.loc[order].to_numpy()) == expected
+    assert two.score(X, aligned) == two.score(TWO, LABELS)
+    advice = r"another order than X; give y\.loc\[X\.index\.droplevel\(-1\)\.unique\(\)\]"
+    for use in (SequenceClassifier(**SMALL).fit, two.score, two.evaluate):
+        with pytest.raises(DataError, match=advice):
+            use(X, y)
+    with pytest.raises(DataError, match="groups has the sequences of X in another order"):
+        SequenceClassifier(**SMALL).fit(X, aligned, groups=pandas().Series(range(N)))
+
+
+def test_a_moment_that_a_panel_has_twice_is_refused(two):
+    twice = pandas().concat([panel(("a", "b")), panel(("a", "b")).iloc[3:4]])
+    with pytest.raises(DataError, match="sequence 0 of X has two rows at 3; number sequences"):
+        two.predict(twice)
 
 
 def test_channels_of_other_names_are_refused(two):
@@ -260,3 +292,67 @@ def test_masked_targets_are_missing():
     model = SequenceRegressor(**SMALL)
     assert model._as_task(ONE, masked) == model._as_task(ONE, np.where(np.arange(N) < 4, np.nan, y))
     assert model._as_task(ONE, masked) != model._as_task(ONE, y)
+
+
+COLUMNS = {
+    "Arrow": lambda: pa.array([i % 2 for i in range(N)]),
+    "tensor": lambda: torch.arange(N) % 2,
+    "column (n, 1)": lambda: (np.arange(N) % 2)[:, None],
+}
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector")
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_labels_that_fit_takes_are_evaluated(kind):
+    model = SequenceClassifier(**SMALL).fit(ONE, COLUMNS[kind]())
+    expected = model.evaluate(ONE, np.arange(N) % 2, draws=5)
+    found = model.evaluate(ONE, COLUMNS[kind](), draws=5)
+    assert found["accuracy"] == expected["accuracy"] and found["log loss"] == expected["log loss"]
+
+
+def test_names_of_groups_may_have_several_parts(one):
+    names = [("north", i // 2) if i % 8 < 4 else ("south", i // 2) for i in range(N)]
+    numbers = np.unique([f"{place} {i:02}" for place, i in names], return_inverse=True)[1]
+    task = SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=names)
+    held = task.data().whole.groups.numpy()
+    assert len(np.unique(np.stack([held, numbers]), axis=1).T) == len(np.unique(numbers))
+    assert not set(held[task.data().split == 0]) & set(held[task.data().split == 1])
+    assert np.isfinite(one.evaluate(ONE, LABELS, groups=names, draws=5)["accuracy"].low)
+    column = SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=numbers[:, None])
+    assert len(column.data().whole.groups) == N
+    with pytest.raises(DataError, match="groups has missing entries"):
+        SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=[(None, 1), *names[1:]])
+
+
+def test_a_label_that_may_stand_for_a_missing_one_is_doubted(recwarn):
+    SequenceClassifier(**SMALL)._as_task(ONE, np.arange(N) % 3)
+    assert not [w for w in recwarn.list if "is a class" in str(w.message)]
+    marks = [np.where(np.arange(len(x)) == 0, -100, np.arange(len(x)) % 2) for x in ONE]
+    for kind, y, number in (
+        (SequenceClassifier, np.arange(N) % 3 - 1, -1),
+        (PositionClassifier, marks, -100),
+    ):
+        with pytest.warns(UserWarning, match=f"{number} is a class like 0 and 1; missing labels are NaN"):
+            kind(**SMALL)._as_task(ONE, y)
+
+
+def test_one_number_for_all_sequences_is_refused():
+    for y in (np.full(N, 3.5), [3.5, *[None] * (N - 1)]):
+        with pytest.raises(SpecError, match=r"y holds one number, 3\.5; there must be two or more"):
+            SequenceRegressor(**SMALL)._as_task(ONE, y)
+
+
+def test_another_fit_forgets_what_the_first_knew_of_columns(one):
+    model = SequenceClassifier(**SMALL).fit(EVEN, LABELS)
+    assert model.n_features_in_ == L
+    model.fit(ONE, LABELS)
+    assert "n_features_in_" not in vars(model)
+    np.testing.assert_allclose(model.predict_proba(EVEN[:, :7]), one.predict_proba(EVEN[:, :7]), atol=1e-6)
+
+
+def test_weights_of_classes_come_back(tmp_path):
+    weights = {"hi": 9, "lo": 0.5}
+    model = SequenceClassifier(**SMALL, class_weight=weights).fit(ONE, LABELS)
+    again = SequenceClassifier.load(model.save(tmp_path / "model"))
+    assert again.class_weight == weights
+    assert again.fit(ONE, LABELS).predictor_.objective == model.predictor_.objective

@@ -5,7 +5,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyarrow import parquet
 
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_arrays, import_data, plan_import
@@ -212,3 +215,48 @@ def test_the_ending_of_new_arrays_may_be_in_capitals(tmp_path):
     with (tmp_path / "NEW.NPZ").open("wb") as file:
         np.savez(file, x=np.ones((2, 3)))
     assert read_like(tmp_path / "NEW.NPZ").lengths.tolist() == [3, 3]
+
+
+def channels_of(table, long):
+    """Columns a and b, as the channels of sequences in a frame."""
+    if not long:
+        return table
+    ids = table["id"].unique().to_pylist()
+    return [table.filter(pc.equal(table["id"], each)).select(["a", "b"]) for each in ids]
+
+
+@pytest.mark.parametrize("long", [True, False])
+def test_channels_of_a_file_are_found_by_name_in_a_frame(tmp_path, long):
+    random = np.random.default_rng(0)
+    a, b = random.normal(size=(2, 30, 6)).tolist()
+    labels = ["x", "y"] * 15
+    table = pa.table({"a": a, "b": b, "label": labels})
+    options = ImportOptions(sequence="a,b")
+    if long:
+        table = pa.table({name: np.ravel(each) for name, each in (("a", a), ("b", b))})
+        table = table.append_column("id", pa.array(np.repeat(np.arange(30), 6)))
+        table = table.append_column("time", pa.array(np.tile(np.arange(6), 30)))
+        table = table.append_column("label", pa.array(np.repeat(labels, 6)))
+        options = ImportOptions(id="id", time="time", value="a,b")
+    parquet.write_table(table, tmp_path / "t.parquet")
+    model = files.fit(str(tmp_path / "t.parquet"), options, SMOKE)
+    model = SequenceClassifier.load(model.save(tmp_path / "model"))
+    expected = model.predict_proba(list(np.stack([a, b], axis=-1)))
+    columns = ["a", "b", "id"] if long else ["a", "b"]
+    for order in (columns, columns[::-1]):
+        found = channels_of(table.select(order), long)
+        found = [each.select(["b", "a"]) for each in found] if long and order != columns else found
+        np.testing.assert_allclose(model.predict_proba(found), expected, atol=1e-6)
+
+
+def test_positions_of_a_wide_table_are_asked_for_in_its_order(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(30, 6)), columns=list("abcdef"))
+    parquet.write_table(pa.table({**frame, "label": ["x", "y"] * 15}), tmp_path / "t.parquet")
+    model = files.fit(str(tmp_path / "t.parquet"), ImportOptions(), SMOKE)
+    model = SequenceClassifier.load(model.save(tmp_path / "model"))
+    from_file = files.read_new(tmp_path / "t.parquet", model).sequences
+    expected = model.predict_proba(model.examples(model.readable(from_file)))
+    np.testing.assert_allclose(model.predict_proba(frame), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="same order"):
+        model.predict(frame[frame.columns[::-1]])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from selfpretrain.estimators.scores import class_measures
+from selfpretrain.estimators.scores import bootstrap, class_measures
 
 
 @given(st.integers(2, 6), st.integers(2, 60), st.integers(1, 9), st.integers(0, 2**32 - 1))
@@ -44,3 +44,12 @@ def test_a_resample_of_one_class_has_no_correlation_and_warns_of_nothing():
         warnings.simplefilter("error")
         found = class_measures(np.zeros(3, dtype=np.int64), np.array([[0.9, 0.1]] * 3))
     assert found["MCC"] == 0.0
+
+
+def test_one_example_or_one_group_has_no_interval():
+    y, probabilities = np.arange(30) % 2, np.full((30, 2), 0.5)
+    several = bootstrap(class_measures, (y, probabilities), np.arange(30) // 3)["accuracy"]
+    assert several.low < several.value < several.high
+    for rows, groups in ((slice(1), None), (slice(None), np.zeros(30))):
+        for score in bootstrap(class_measures, (y[rows], probabilities[rows]), groups).values():
+            assert np.isnan([score.low, score.high]).all()

@@ -336,3 +336,23 @@ def test_sequences_without_a_label_at_any_position_are_not_resampled(tagger):
         assert vars(found[measure]) == pytest.approx(vars(score), abs=1e-4), measure
     with pytest.raises(DataError, match="y holds no label"):
         tagger.evaluate(NEW, [None] * 40)
+
+
+def test_a_table_of_other_labels_is_refused():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame(np.arange(60).reshape(30, 2) % 3 % 2, columns=["b", "e"])
+    classes = labels.sets_of(table)[1]
+    same = labels.sets_of(table[["e", "b"]], classes)[0]
+    np.testing.assert_array_equal(same, labels.sets_of(table.to_numpy(), classes)[0])
+    with pytest.raises(DataError, match="y has a column 'c', which is not one of the 2 classes"):
+        labels.sets_of(table.rename(columns={"b": "c"}), classes)
+    with pytest.raises(DataError, match="several columns of y have the same name"):
+        labels.sets_of(table.rename(columns={"b": "e"}))
+
+
+def test_a_table_as_lists_is_not_taken_for_sets():
+    rows = [[1, 0], [0, 1], [0, 1]]
+    for classes in (None, np.array([0, 1])):
+        with pytest.raises(DataError, match="every sequence has both labels, 0 and 1; is y a table"):
+            labels.sets_of(rows, classes)
+    assert labels.sets_of([[1, 0], [1], None])[0].tolist() == [[1, 1], [0, 1], [-1, -1]]

@@ -7,7 +7,7 @@ import pytest
 
 from selfpretrain.cli.app import run
 from selfpretrain.data.importing.options import ImportOptions
-from selfpretrain.estimators import files
+from selfpretrain.estimators import export, files
 from selfpretrain.estimators.models import SequenceClassifier
 from selfpretrain.system.files import read_json, write_json
 
@@ -107,3 +107,16 @@ def test_events_are_named_once(tmp_path):
         assert len(model.predict_proba(model.examples(files.usable(model, new, skip_bad=False)))) == 1
     assert len(said) == 1 and "hold events that training lacks, such as 'c'" in str(said[0].message)
     assert np.isfinite(model.predict_proba([[0, 1]])).all()
+
+
+def test_an_exported_model_says_what_its_symbols_are(model, tokens, monkeypatch):
+    monkeypatch.setattr(export, "export", lambda *_: 0.0)
+    for each, said in (
+        (model, "every sequence begins with 2 and ends with 3"),
+        (
+            tokens,
+            "inputs are the symbols of the data plus 3 and every sequence begins with 1 and ends with 2",
+        ),
+    ):
+        with pytest.warns(UserWarning, match=f"of the exported model, {said}"):
+            each.export("model.pt2")

@@ -43,6 +43,7 @@ def rows_of(X: Any, names: Names | None = None) -> tuple[Any, Names | None]:
         found = _names_of(frame) or []
         _check_names(found, found, "")
         if all(_kind(frame[name]) == "numbers" for name in found):  # a panel
+            _refuse_repeated(frame.index)
             groups = frame.groupby(level=list(range(levels - 1)), sort=False, dropna=False)
             return _of_channels([_channels(group.sort_index(), found) for _, group in groups], found, names)
     if is_frame(X):
@@ -55,6 +56,31 @@ def rows_of(X: Any, names: Names | None = None) -> tuple[Any, Names | None]:
     if dense in (None, 1) and isinstance(X, Iterable) and not isinstance(X, str | bytes):
         return _of_list(cells_of(X), names)
     return X, None
+
+
+def check_order(X: Any, beside: Mapping[str, Any]) -> None:
+    """Check that what is given beside a panel has its sequences in their order, that of their first rows.
+
+    Others say their order by position alone; a column with the names of the sequences says it itself, and
+    that of ``groupby`` is sorted.
+
+    Args:
+        beside: labels, groups or weights, by their names.
+
+    Raises:
+        DataError: if a column has the names of the sequences in another order.
+    """
+    if getattr(getattr(X, "index", None), "nlevels", 1) < 2:
+        return
+    names = list(X.index.droplevel(-1).unique())
+    for what, column in beside.items():
+        index: Any = getattr(column, "index", None)  # of a list, a method
+        given = list(index) if getattr(index, "nlevels", 0) else names
+        if given != names and sorted(map(repr, given)) == sorted(map(repr, names)):
+            raise DataError(
+                f"{what} has the sequences of X in another order than X; give "
+                f"{what}.loc[X.index.droplevel(-1).unique()], or an array if the order is right"
+            )
 
 
 def plain_array(x: Any) -> Any:
@@ -134,6 +160,14 @@ def _refuse(X: Any) -> None:
         raise DataError(f"{what} one of its entries, or list(X.values()): {join_names(map(str, X))}")
     if isinstance(X, set | frozenset):
         raise DataError(f"{what} a list: a set has no order")
+
+
+def _refuse_repeated(moments: Any) -> None:
+    """Raise an error if a sequence of a panel has a moment twice: its rows would be those of two."""
+    if not moments.is_unique:
+        *sequence, moment = moments[moments.duplicated()][0]
+        said = f"sequence {', '.join(map(str, sequence))} of X has two rows at {moment}"
+        raise DataError(f"{said}; number sequences from several frames anew, or drop one of the rows")
 
 
 def _of_frame(X: Any, names: Names | None) -> tuple[Any, Names | None]:

@@ -15,6 +15,7 @@ from .containers import is_frame, is_missing, plain_labels
 
 UNKNOWN = -1  # number of the class of an unlabelled sequence or position
 MAX_STORED = np.iinfo(np.int16).max  # most classes of multilabel targets, which are stored as int16
+MEANT_MISSING = (-1, -100)  # what other libraries write for a missing label
 LETTERS = "; in text, a letter outside ASCII is 2 to 4 positions (bytes of UTF-8): repeat its label for each"
 """Advice if there are not as many labels as positions."""
 
@@ -46,10 +47,23 @@ def at_positions(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> 
     return found
 
 
-def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def doubts(classes: np.ndarray) -> list[str]:
+    """Return a note on sorted classes 0, 1, 2 ... with a lower one that may stand for a missing label."""
+    if len(classes) < 3 or classes.dtype.kind != "i" or classes[0] not in MEANT_MISSING:
+        return []
+    if (classes[1:] != np.arange(len(classes) - 1)).any():
+        return []
+    return [f"y: {classes[0]} is a class like 0 and 1; missing labels are NaN, None or masked"]
+
+
+def classes_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers (n,), -1 where the label is missing, and the sorted classes (K,).
 
+    Args:
+        classes: the known classes; None: those found in y.
+
     Raises:
+        SpecError: if a label is not among the known classes.
         DataError: if sequences have several labels.
         ValueError: if y is not a classification target, from scikit-learn.
     """
@@ -63,6 +77,8 @@ def classes_of(y: Any) -> tuple[np.ndarray, np.ndarray]:
             "PositionClassifier one at every position"
         )
     y, known = _column(y)
+    if classes is not None:
+        return codes_of(y, classes), classes
     if y.dtype.kind in "biufUS":
         check_classification_targets(y[known])
         classes, found = np.unique(y[known], return_inverse=True)
@@ -97,12 +113,19 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
         table = _table(y)
         columns = getattr(y, "columns", None)
         names = list(range(table.shape[1])) if columns is None else list(columns)
+        if len(set(names)) < len(names):
+            raise DataError("several columns of y have the same name; rename them, each is a label")
         classes = labels_from(names) if classes is None else classes
         if len(names) != len(classes):
             raise DataError(f"y has {len(names)} columns, but training had {len(classes)} classes")
         wanted = classes.tolist()
         if columns is not None and set(names) == set(wanted):
             table = table[:, [names.index(name) for name in wanted]]
+        elif columns is not None and list(range(len(names))) not in (names, wanted):
+            odd = next(name for name in names if name not in wanted)
+            raise DataError(
+                f"y has a column {odd!r}, which is not one of the {len(classes)} classes of training"
+            )
         return table, classes
     rows = _rows(y)
     counts = np.array([UNKNOWN if row is None else len(row) for row in rows], dtype=np.int64)
@@ -119,6 +142,8 @@ def sets_of(y: Any, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.n
     if twice.any():
         row = int(twice.argmax())
         raise DataError(f"row {row}: it has a label twice; is y a table of 0 and 1? Make it an array")
+    if set(classes.tolist()) == {0, 1} and found.size and (found != 0).all() and (found > 0).any():
+        raise DataError("every sequence has both labels, 0 and 1; is y a table of 0 and 1? Make it an array")
     return found, classes
 
 
@@ -155,7 +180,7 @@ def positions_of(
     return at_positions(codes, lengths.cumsum() - lengths, lengths), classes
 
 
-def codes_of(labels: Sequence[Any], classes: np.ndarray) -> np.ndarray:
+def codes_of(labels: Sequence[Any] | np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return the index (n,) of every label in ``classes``, -1 for missing ones.
 
     Raises:
@@ -198,7 +223,8 @@ def weights_of(
 
 def labels_from(labels: list[Any]) -> np.ndarray:
     """Return labels as an array (K,): of strings or numbers if all have one type, else of objects."""
-    if len({str if isinstance(label, str) else type(label) for label in labels}) == 1:
+    kinds = {str if isinstance(label, np.str_) else type(label) for label in labels}
+    if kinds == {str} or (len(kinds) == 1 and not any(issubclass(kind, str) for kind in kinds)):
         found = np.array(labels)
         if found.ndim == 1 and found.dtype.kind in "biufU":
             return found
@@ -223,6 +249,8 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
         words = sum(isinstance(label, str) for label in others)
         mixed = 0 < words < len(y)
         objects = mixed or any(isinstance(x, tuple | frozenset) or is_missing(x) for x in others)
+        # NumPy cuts the text of members of an Enum that are words to the lengths of these.
+        objects |= any(isinstance(x, str) and type(x) not in (str, np.str_) for x in others)
     y = _objects(y) if objects else column_or_1d(np.asarray(y), warn=True)
     if y.dtype.kind == "O":
         known = np.array([not is_missing(label) for label in y], dtype=bool)

@@ -15,8 +15,9 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..api import Request, run_request
-from ..data.containers import rows_of
+from ..data.containers import check_order, rows_of
 from ..data.dataset import SequenceDataset
+from ..data.labels import doubts
 from ..data.offsets import Offsets
 from ..data.sequences import Sequences
 from ..data.spec import Reals, SequenceSpec, Target
@@ -35,6 +36,7 @@ from .in_memory import (
     Annotations,
     InMemoryTask,
     check_lengths,
+    group_column,
     in_alphabet,
     moved,
     offsets_of,
@@ -206,7 +208,7 @@ class SequenceEstimator(TaskFitting):
             names = " and ".join(each.name for each in self.simple_)
             name = f"an average with {names}" if isinstance(self.answering, AveragePredictor) else names
             raise SpecError(f"{name} cannot be exported; fit with model='network', or save it")
-        for note in self.offsets_.notes():
+        for note in self.offsets_.notes() + (self.alphabet_.notes() if self.alphabet_ else []):
             warnings.warn(f"of the exported model, {note}", stacklevel=2)
         return export.export(self.predictor_, path, length)
 
@@ -343,17 +345,19 @@ class SequenceEstimator(TaskFitting):
             refuse_beside("a task", y, groups)
         elif self._predicts:
             refuse_missing(y, type(self).__name__)
+            check_order(X, {"y": y, "groups": groups})
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
         else:
             check_lengths(len(outputs), y_true, groups)
+            groups = group_column(groups)
         # Of positions these are counts, those of true classes first.
         known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
-        return y_true[known], outputs[known], None if groups is None else np.asarray(groups)[known]
+        return y_true[known], outputs[known], None if groups is None else groups[known]
 
     # From X to sequences.
 
@@ -423,6 +427,8 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if a task is given with labels, groups, weights or unlabelled sequences.
         """
+        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(X, str | Task | StoredDataset):
             refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
@@ -436,6 +442,7 @@ class SequenceEstimator(TaskFitting):
             self.channels_ = None
             data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
             return InMemoryTask(data)
+        check_order(X, {"y": y, "groups": groups, "sample_weight": sample_weight})
         found = self._read(X, reset=True).sound()
         targets, target = self._targets(y, found)
         check_lengths(len(found.rows), targets, groups)
@@ -443,12 +450,12 @@ class SequenceEstimator(TaskFitting):
         weights = sample_weight
         if weights is not None:
             weights = _check_sample_weight(weights, targets, ensure_non_negative=True)
-        annotations = Annotations(targets, None if groups is None else np.asarray(groups), weights)
+        annotations = Annotations(targets, group_column(groups), weights)
         X_unlabelled = list(X_unlabelled) if isinstance(X_unlabelled, Iterator) else X_unlabelled
         if X_unlabelled is not None and len(X_unlabelled):
             found = inputs.joined(found, self._read(X_unlabelled, False, found.offsets).sound())
             annotations = annotations.extended(len(found.rows))
-        for note in found.doubts():
+        for note in found.doubts() + doubts(vars(self).get("classes_", np.zeros(0))):
             warnings.warn(note, stacklevel=3)  # the caller of fit
         kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
         found = found.take(kept)

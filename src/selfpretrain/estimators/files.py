@@ -21,7 +21,7 @@ from ..data.importing.source import check_column
 from ..data.importing.tables import PartPlaces, Table, check_regular, open_table
 from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint
-from ..data.spec import SequenceSpec, Tokens
+from ..data.spec import SequenceSpec, Tokens, Values
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, join_names, nearest
 from ..system import files
@@ -69,6 +69,7 @@ def fit(
         estimator.data_facts_ |= {"source": origin}
         how = {"encoding": plan.options.encoding, "header": plan.options.header}
         estimator.reading_ = plan.layout and plan.layout | how
+        _note_columns(estimator, plan.layout or {})
     estimator.note_scores(estimator.task_)
     return estimator
 
@@ -88,6 +89,15 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
         if name not in known and value:
             raise SpecError(f"{name} is not for targets that are {form.target.kind}; leave it out")
     return kind().set_params(**{name: value for name, value in settings.items() if name in known})
+
+
+def _note_columns(estimator: SequenceEstimator, layout: Json) -> None:
+    """Note the columns of a table, by whose names a frame in Python is put in order, or refused."""
+    columns = layout.get("sequence", [])
+    if layout.get("form") == "wide":
+        estimator.__dict__["feature_names_in_"] = np.array(columns, dtype=object)
+    elif isinstance(estimator.predictor_.form.signal, Values) and len(columns) > 1:
+        estimator.channels_ = columns
 
 
 def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:

@@ -1,6 +1,7 @@
 """In-memory data passed to an estimator, as a task, and the labels, groups and weights given with them."""
 
 import hashlib
+import itertools
 import json
 import math
 import warnings
@@ -456,6 +457,22 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
             )
     if groups is not None and any(map(is_missing, plain_labels(groups))):
         raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
+
+
+def group_column(groups: Any) -> np.ndarray | None:
+    """Return groups as an array (n,); a tuple, or a row of a table, is one name of several parts.
+
+    Raises:
+        DataError: if a part is missing.
+    """
+    found = None if groups is None else np.asarray(groups)
+    if found is None or found.ndim == 1:
+        return found
+    names = [tuple(row) for row in found.reshape(len(found), -1).tolist()]
+    if any(map(is_missing, itertools.chain.from_iterable(names))):
+        raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names])
 
 
 def val_groups(folds: Sequence[Task]) -> np.ndarray | None:

@@ -173,6 +173,13 @@ class Alphabet:
         """Return the number of positions that signs add to a sequence: 0 or 2."""
         return 0 if self.begin is None else SIGNS
 
+    def notes(self) -> list[str]:
+        """Return how symbols of a network differ from those of the data, if they do."""
+        notes = [f"inputs are the symbols of the data plus {self.shift}"] if self.shift else []
+        if self.begin is not None:
+            notes.append(f"every sequence begins with {self.begin} and ends with {self.end}")
+        return [" and ".join(notes)] if notes else []
+
     def fit(self, found: Sequences) -> "Alphabet":
         """Return the alphabet of some shifted sequences, whose greatest symbol ends it."""
         symbols = np.unique(found.flat)

@@ -17,8 +17,9 @@ from sklearn.metrics import confusion_matrix, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import from_dict
+from ..data.containers import check_order
 from ..data.dataset import SequenceDataset
-from ..data.labels import classes_of, codes_of, numbers_of, positions_of, sets_of, weights_of
+from ..data.labels import classes_of, numbers_of, positions_of, sets_of, weights_of
 from ..data.sequences import Sequences
 from ..data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Target
 from ..errors import DataError, SpecError, StoreError, nearest
@@ -86,6 +87,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
             y = self.classes_[X.targets.numpy()]
         else:
             refuse_unlabelled(y)
+            check_order(X, {"y": y, "sample_weight": sample_weight})
         return float(super().score(X, y, sample_weight))
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
@@ -111,7 +113,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def _encode(self, y: Any) -> np.ndarray:
         """Return the numbers (n,) of the true classes, -1 where unlabelled."""
-        return codes_of(list(y), self.classes_)
+        return classes_of(y, self.classes_)[0]
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
         refuse_missing(y, type(self).__name__)
@@ -262,6 +264,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         """Return accuracy over all positions; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
             refuse_beside("a task", y)
+        check_order(X, {"y": y})
         return position_measures(*self._true_and_predicted(X, y))["accuracy"]
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
@@ -335,6 +338,10 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         targets = numbers_of(y)
         if not np.isfinite(targets).any():
             raise DataError("y holds no number; there must be some to learn from")
+        if np.nanmin(targets) == np.nanmax(targets):
+            raise SpecError(
+                f"y holds one number, {np.nanmin(targets):g}; there must be two or more to tell apart"
+            )
         return targets, Reals()
 
 

@@ -156,12 +156,15 @@ def _content(estimator: TaskFitting) -> Json:
     predictor = estimator.predictor_
     settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
     weights = settings.get("class_weight")
-    if weights and not isinstance(weights, str):
-        settings["class_weight"] = None  # its labels may not be keys of JSON; the objective holds the numbers
+    pairs = None
+    if weights and not isinstance(weights, str):  # its labels may not be keys of JSON
+        pairs = [[_plain(label), float(weight)] for label, weight in weights.items()]
+        settings["class_weight"] = None
     return {
         "format": FORMAT,
         "kind": kind_of(type(estimator)),
         "settings": to_dict(settings),
+        "class_weight": pairs,
         "models": [to_dict(model) for model in predictor.models],
         "objective": to_dict(predictor.objective),
         "form": FORM.dump_python(predictor.form, mode="json"),
@@ -229,6 +232,8 @@ def load(
         for value in settings.values():
             if isinstance(value, str) and ":" in value:  # code, e.g. of a mixer
                 demand_trust(value, trust)
+        if pairs := content.get("class_weight"):
+            settings["class_weight"] = {_label(label): float(weight) for label, weight in pairs}
         estimator = kinds[kind](**settings, device=device)
         estimator.predictor_ = _predictor(content, folder, trust)
         for key, (name, type_) in PLAIN.items():

@@ -155,17 +155,20 @@ def bootstrap(
 ) -> dict[str, Score]:
     """Return metrics with percentile bootstrap intervals, resampling examples or, if given, whole groups.
 
+    Of one example or group, the intervals are NaN: its resamples are all alike, and say nothing of others.
+
     Args:
         arrays: (n, ...) each, the arguments of ``measures``.
     """
     arrays = [np.asarray(array) for array in arrays]
+    several = len(arrays[0] if groups is None else np.unique(groups)) > 1
     values: dict[str, list[float]] = {}
     for rows in resamples(len(arrays[0]), groups, draws):
         for name, value in measures(*(array[rows] for array in arrays)).items():
             values.setdefault(name, []).append(value)
     found = {}
     for name, value in measures(*arrays).items():
-        known = np.isfinite(values[name]).any()
+        known = several and np.isfinite(values[name]).any()
         low, high = np.nanpercentile(values[name], LEVEL) if known else (np.nan, np.nan)
         found[name] = Score(value, float(low), float(high))
     return found

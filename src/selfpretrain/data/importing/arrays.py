@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from ...errors import DataError, nearest
 from ..containers import is_missing, plain_labels, rows_of
+from ..labels import doubts
 from ..sequences import Sequences, many_channels, positions
 from ..splits import SPLIT_NAMES
 from . import Kind
@@ -103,14 +104,11 @@ def _hints(found: Sequences, y: np.ndarray | None) -> list[str]:
     """Return notes on arrays that may have been meant otherwise."""
     longest = int(found.lengths.max())
     hints = many_channels(found.flat.shape[1], longest) if found.flat.ndim == 2 else []
-    if y is None or y.dtype.kind != "i":
+    if y is None:
         return hints
     if y.ndim == 2 and y.shape[1] >= longest:  # padding is not a label
         y = y[np.arange(y.shape[1]) < found.lengths[:, None]]
-    kinds = np.unique(np.ma.compressed(y))
-    if len(kinds) > 2 and (kinds == np.arange(-1, len(kinds) - 1)).all():
-        hints.append('y: -1 is a class like 0 and 1; missing are labels that are NaN, "" or masked')
-    return hints
+    return hints + doubts(np.unique(np.ma.compressed(y)))
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

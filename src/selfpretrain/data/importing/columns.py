@@ -160,7 +160,9 @@ def _infer(
     table: Table, options: ImportOptions, labels: list[str], others: list[str]
 ) -> tuple[TableLayout, dict[str, pa.Array]]:
     """Return how the sequences of a table are stored, and the first rows by which that is judged."""
-    candidates = matching(options.sequence, table.columns) if options.sequence else others
+    index = table.index()
+    guessed = [column for column in others if column not in index]
+    candidates = matching(options.sequence, table.columns) if options.sequence else guessed
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
         besides = join_names(column for column in table.columns if column not in others)

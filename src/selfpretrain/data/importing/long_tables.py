@@ -172,12 +172,14 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
         return times
     if decimal_sign([times], table.separator) == ",":
         times = with_points(times)
-    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns")):  # in this order no digit is lost
+    stamps = pa.timestamp("ns"), pa.timestamp("ns", "UTC")  # the second is for times that name their zone
+    for kind in (pa.int64(), pa.float64(), *stamps):  # in this order no digit is lost
         try:
             return times.cast(kind)
         except pa.ArrowInvalid:
             continue
-    raise DataError(f"column {column!r} holds neither numbers nor times such as 2024-12-31 23:59:59")
+    times_are = "times such as 2024-12-31 23:59:59, all or none of them with a zone such as Z or +01:00"
+    raise DataError(f"column {column!r} holds neither numbers nor {times_are}")
 
 
 def _flat(

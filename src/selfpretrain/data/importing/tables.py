@@ -68,6 +68,12 @@ class Table:
         """Return a note if a text file has not as many rows as lines."""
         return self.places.notes() if self.places else []
 
+    def index(self) -> list[str]:
+        """Return the columns that were the index of a frame of pandas, by its metadata or their names."""
+        about: Any = json.loads(self.metadata.get(b"pandas", b"{}"))
+        noted = about.get("index_columns", []) if isinstance(about, dict) else []
+        return [name for name in self.columns if name in noted or name.startswith("__index_level_")]
+
     def class_names(self, column: str) -> list[str]:
         """Return the class names of a column from the metadata of Hugging Face, or []."""
         inside: Any = json.loads(self.metadata.get(b"huggingface", b"{}"))
