@@ -10,9 +10,9 @@ import pytest
 
 from selfpretrain.errors import StoreError
 from selfpretrain.report import format
-from selfpretrain.report.analysis import analyse_task
+from selfpretrain.report.analysis import analyse, analyse_task
 from selfpretrain.report.figures import charts, style
-from selfpretrain.report.page import write
+from selfpretrain.report.page import compose, write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import Metric, read
@@ -60,6 +60,23 @@ def test_markdown_says_the_same_as_latex_and_html(whole):
     scores = re.compile(r"\d+\.\d ± \d+\.\d \(\d\)")
     assert scores.findall(made["html"]) == scores.findall(made["markdown"]) != []
     assert "It is, a <strong>little</strong>." in made["html"] and "Is <em>it</em>?" in made["html"]
+
+
+def test_numbers_are_sorted_as_numbers(whole, make, scene):
+    """A number with a sign, an interval or a unit has a key: the page sorts other texts by their letters."""
+    tasks = [scene(task=f"task {at}", noise=0.02, test=200) for at in range(7)]
+    made = [compose(analyse(read(folder))) for folder in (whole, make(*tasks))]
+    tables = [table for each in made for section in each.sections for table in section.tables]
+    assert {"gains", "gains-over-tasks", "models-over-tasks"} <= {
+        table.name for table in tables if table.rows
+    }
+    plain = re.compile(r"\d+(\.\d+)?")
+    for table in tables:
+        for row in table.rows:
+            for heading, entry in list(zip(table.headings, row, strict=True))[table.words :]:
+                number = re.match(rf"[+\[{format.MINUS}]*\d", entry.text) and not plain.fullmatch(entry.text)
+                other_unit = heading == "paper"  # not comparable with the numbers above it
+                assert not number or other_unit or entry.key is not None, (table.name, heading, entry.text)
 
 
 def test_csv_has_every_cell_and_the_paper(whole):
