@@ -88,6 +88,14 @@ def test_csv_has_every_cell_and_the_paper(whole):
     assert [line["state"] for line in lines].count("missing") == 2
 
 
+def test_tasks_of_one_name_are_told_apart_by_their_rows(make, scene):
+    """As the lengths of one task in the study of growth; a task of another name keeps its own."""
+    tasks = [scene(task="paths", label=f"Pathfinder, {at}", seeds=1, test=50) for at in (16, 36)]
+    rows = read(make(*tasks, scene(task="digits", label="Image", seeds=1, test=50))).to_rows()
+    assert {row["task"] for row in rows} == {"Pathfinder, 16 (paths)", "Pathfinder, 36 (paths)", "digits"}
+    assert len({(row["task"], row["row"], row["column"], row["seed"]) for row in rows}) == len(rows)
+
+
 def test_csv_comes_back(make, scene):
     folder = make(*scenes(scene)["three"])
     with write(folder)["csv"].open(newline="") as file:

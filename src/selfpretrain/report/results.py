@@ -278,9 +278,15 @@ class ExperimentResults:
 
         ``flops`` and ``seconds`` are sums over all stages, the rest is of the scored stage. Metrics are
         called ``test_NAME``, ``val_NAME`` and ``train_NAME``; the paper's number, if any, and its place are
-        ``printed_...``.
+        ``printed_...``. ``task`` is the name of the task, or its label where several tasks have one name.
         """
-        return [{"study": self.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
+        names = [task.card.name for task in self.tasks]
+        named = [task.card.name if names.count(task.card.name) == 1 else task.label for task in self.tasks]
+        return [
+            {"study": self.name, "task": name} | _row(task, cell)
+            for name, task in zip(named, self.tasks, strict=True)
+            for cell in task.cells
+        ]
 
     def to_json(self) -> Json:
         """Return what study.json holds: everything but the results of stages, which are in their folders."""
@@ -390,7 +396,7 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:
-    row: Json = {"task": task.card.name, "row": cell.row, "column": cell.column, "seed": cell.seed}
+    row: Json = {"row": cell.row, "column": cell.column, "seed": cell.seed}
     row |= {"fold": cell.fold} if task.folds > 1 else {}
     row |= {"state": cell.state, "score": cell.score}
     row |= {"stage": cell.folders[-1], "stages": " ".join(cell.folders)}
