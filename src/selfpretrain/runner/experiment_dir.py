@@ -238,7 +238,7 @@ class ExperimentFolder:
             scale=experiment.scale,
             version=__version__,
             created=previous.created if previous else datetime.now(UTC).isoformat(timespec="seconds"),
-            command=previous.command if previous else self.workspace.command,
+            command=self.workspace.command,
             tasks=tuple(self._task(cells, (*experiment.notes, *notes)) for cells in experiment.by_task()),
             about=dict(experiment.about),
             interpretation=self._interpretation(),
