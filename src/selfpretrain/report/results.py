@@ -245,10 +245,12 @@ class ExperimentResults:
     measures: tuple[Measure, ...] = ()
     asked: int = 0  # number of stages of all cells
     different: int = 0  # number of distinct stages
+    trials: tuple[str, ...] = ()  # folders of the stages of tuning, relative to the folder of runs
     first_seed: int = 0
     share: float = 1.0  # of every budget, to end within a time limit
     stamp: str = ""  # digest that changes whenever the page would
     folder: Path = Path()  # not in study.json
+    tried: tuple[StageResult, ...] = ()  # the finished ones of ``trials``; not in study.json
 
     @property
     def design(self) -> SequentialDesign | None:
@@ -290,7 +292,7 @@ class ExperimentResults:
 
     def to_json(self) -> Json:
         """Return what study.json holds: everything but the results of stages, which are in their folders."""
-        apart = ("folder", "stages")
+        apart = ("folder", "stages", "tried")
         kept = asdict(self, dict_factory=lambda pairs: {k: v for k, v in pairs if k not in apart})
         return {"format": FORMAT} | kept
 
@@ -304,7 +306,7 @@ class ExperimentResults:
             return replace(cell, stages=found if len(found) == len(cell.folders) else ())
 
         tasks = (replace(task, cells=tuple(map(with_stages, task.cells))) for task in self.tasks)
-        return replace(self, tasks=tuple(tasks))
+        return replace(self, tasks=tuple(tasks), tried=tuple(filter(None, map(stage, self.trials))))
 
 
 def read(folder: Path) -> ExperimentResults:

@@ -192,13 +192,16 @@ def costs(analysis: Analysis) -> ReportTable:
     results = analysis.results
     if results.asked:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
+    if results.tried:
+        caption += f" Spent: with the {format.plural(len(results.tried), 'stage')} of tuning."
     headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
     return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption)
 
 
 def spent(analysis: Analysis) -> Entry:
-    """Return the cost of an experiment; a stage that cells share counts once."""
-    once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
+    """Return the cost of an experiment, with that of tuning; a stage that cells share counts once."""
+    cells = [stage for cell in analysis.results.cells for stage in cell.stages]
+    once = {stage.folder: stage.cost for stage in (*cells, *analysis.results.tried)}
     return _cost(list(once.values()))
 
 

@@ -245,6 +245,7 @@ class ExperimentFolder:
             figure=experiment.figure,
             asked=sum(len(cell.recipe.stages) for cell in experiment.cells),
             different=len(self.stages()),
+            trials=tuple(f"stages/{name}" for name in experiment.trials),
             first_seed=experiment.first_seed,
             share=experiment.share,
             stamp=self._stamp(),
