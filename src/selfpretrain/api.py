@@ -13,13 +13,13 @@ from .mixers.base import Mixer
 from .registry import find, name_of, resolve
 from .report.results import ExperimentResults, read_plan
 from .report.sequential import SequentialDesign, parse_seeds
-from .runner.experiment import Experiment
+from .runner.experiment import Cell, Experiment
 from .runner.experiment_dir import STUDY, ExperimentFolder
-from .runner.forecast import Forecast, forecast
+from .runner.forecast import Forecast, forecast, with_tuning
 from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish
 from .runner.sequential import expected_seeds, reached
-from .runner.tuning import tune
+from .runner.tuning import trials_of, tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
 from .studies.base import SHIPPED, Scale, Study
@@ -277,6 +277,8 @@ def forecast_request(
     bundled = None if request.fresh else folder.bundled_stages
     how = (gpu, bundled, timed, planned.planner)
     found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
+    if request.tune:
+        found = with_tuning(found, forecast(trials_plan(request, experiment), workspace, None, *how, False))
     if experiment.design is None:
         return found
     least = forecast(planned.plan, workspace, experiment.first_analysis, *how)
@@ -285,7 +287,18 @@ def forecast_request(
         f"{experiment.design.first} seeds: {least.total}",
         *expected_seeds(folder, experiment.design),
     )
-    return replace(found, notes=notes)
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def trials_plan(request: Request, experiment: Experiment) -> Plan:
+    """Return the plan of the stages that tuning trains before those of a request.
+
+    Raises:
+        SpecError: if the seed of the trials is one that is to be reported.
+    """
+    tried = trials_of(experiment, request.study.space)
+    cells = [Cell("", "", recipe) for recipes in tried.values() for recipe in recipes]
+    return Plan.of(Experiment("tuning", "", tuple(cells), ()))
 
 
 def restore_bundled(request: Request, plan: Plan, workspace: Workspace) -> ExperimentFolder:
@@ -316,7 +329,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
         raise SpecError("--minutes measures steps on this machine; with a cluster set budgets with -s")
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"
-    content = [to_dict(study), limit, request.first_seed, str(request.design)]
+    content = [to_dict(study), limit, request.first_seed, str(request.design), *["tuned"] * request.tune]
     named = replace(request, digest=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10])
     plan = Plan.of(named.experiment(planner))
     folder = workspace.runs / plan.experiment.folder
@@ -327,6 +340,9 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     else:
         empty = replace(workspace, runs=workspace.runs / "none")
         seconds = forecast(plan, empty, timed=True, planner=planner).seconds
+        if request.tune:
+            trials = trials_plan(named, plan.experiment)
+            seconds += forecast(trials, empty, timed=True, planner=planner, tested=False).seconds
         share = min(1.0, SAFE * limit / max(seconds, 1e-3))
     why = f"to end within {format_duration(limit)} rather than {format_duration(SAFE * limit / share)}"
     return replace(named, study=study if share == 1 else study.scale_budget(share, why), share=share)

@@ -68,6 +68,19 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
     assert [path.name for path in tmp_path.glob("*/study.json")] == ["study.json"]
 
 
+def test_a_forecast_counts_the_trials_of_tuning(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = [*TOY[:-1], "2", "-s", "task.shortest=24", "--dry-run", "--json"]
+    found = []
+    for flags in ([], ["--tune"]):
+        assert app.run([*asked, *flags]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    plain, tuned = found
+    assert tuned["stages"] == plain["stages"] and tuned["total"] == plain["total"]
+    assert tuned["notes"][0].startswith("before these, to tune: 96 stages asked for, 76 different ones: ")
+    assert tuned["seconds"] > 5 * plain["seconds"]
+
+
 @pytest.mark.parametrize("text", ["m", "0", "-3", "inf", "30m"])
 def test_what_is_no_number_of_minutes(text, capsys):
     for command in (TOY, ["fit", "toys:Majority", "-o", "model"]):

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from selfpretrain.report import diagnostics, page, results, summary
+from selfpretrain.report import diagnostics, page, results, summary, tables
 from selfpretrain.report.analysis import analyse
+from selfpretrain.report.results import Metric
+from task_results import cell, study_of, task_results
 
 HELPS = {"attention": (0.60, 0.61, 0.82), "s4d": (0.70, 0.705, 0.71)}
 
@@ -31,6 +33,61 @@ def test_one_sentence_without_statistics(read):
     assert unclear == "These runs cannot decide whether self-pretraining helps on these data."
     harm = {"s4d": (0.9, 0.9, 0.6)}
     assert summary.headline(read(rows=harm)).startswith("Self-pretraining hurt s4d (")
+
+
+def compared(scores, treatment, control, name="toy", metric=None):
+    """A task with one contrast: its scores by arm, one per seed; None where a cell is missing."""
+    cells = [
+        cell("s4d", arm, seed, score)
+        for arm, values in zip((treatment, control), scores, strict=True)
+        for seed, score in enumerate(values)
+    ]
+    task = task_results(cells)
+    changes = {"name": name, "card": replace(task.card, name=name), "contrasts": ((treatment, control),)}
+    return replace(task, **changes, metric=metric or task.metric)
+
+
+GAINS = [0.70, 0.711, 0.723], [0.60, 0.61, 0.62]
+
+
+@pytest.mark.parametrize(
+    ("treatment", "control", "said"),
+    [
+        ("SPT", "scratch (matched)", "Self-pretraining helped s4d (71.1 % with it, 61.0 % without, for"),
+        ("SPT, Muon", "scratch (matched), Muon", "Self-pretraining helped s4d (71.1 % with it, 61.0 % wi"),
+        ("SPT, Muon", "SPT", "SPT, Muon helped s4d (71.1 % with it, 61.0 % with SPT)."),
+        ("SPT, head alone", "scratch (matched)", "SPT, head alone helped s4d (71.1 % with it, 61.0 % wit"),
+    ],
+)
+def test_only_an_arm_that_differs_in_pretraining_alone_is_called_so(treatment, control, said):
+    assert summary.headline(study_of(compared(GAINS, treatment, control))).startswith(said)
+
+
+def test_the_sentences_count_the_seeds_of_the_pairs_alone():
+    ours = [0.60, 0.61, 0.62, 0.95, 0.96, 0.97]
+    found = study_of(compared((ours, [0.70, 0.711, 0.723, None, None, None]), "SPT", "scratch (matched)"))
+    said = "Self-pretraining hurt s4d (61.0 % with it, 71.1 % without, for equal effort)."
+    assert summary.headline(found) == said
+    assert "(3 seeds; " in summary.claim(found)
+    assert tables.compact(found).title.endswith(" interval over 3 to 6 seeds")
+
+
+def test_a_claim_names_metric_and_arms_of_every_task():
+    r2 = Metric("r2", "", 1.0, 3, 0.01)
+    found = study_of(
+        compared(GAINS, "SPT", "scratch", "digits"), compared(GAINS, "SPT", "scratch", "bidmc", r2)
+    )
+    first, second = summary.claim(found).split("; that ")
+    assert (
+        first.startswith("The difference in test accuracy between SPT and training from")
+        and "bidmc" not in first
+    )
+    assert second.startswith("in test R² between SPT") and "for s4d on bidmc (3 seeds" in second
+    found = study_of(
+        compared(GAINS, "SPT, Muon", "SPT", "digits"), compared(GAINS, "SPT", "scratch", "bidmc")
+    )
+    first, second = summary.claim(found).split("; that ")
+    assert "SPT, Muon" in first and "Muon" not in second
 
 
 def test_several_tasks_are_counted(make, scene):
@@ -63,9 +120,9 @@ def test_labels_are_asked_for_where_training_data_are_known_by_heart(read):
 
     def knowing(score):
         cells = []
-        for cell in task.task.cells:
-            scored = replace(cell.scored, scores=cell.scored.scores | {"train": {"score": score}})
-            cells.append(replace(cell, stages=(*cell.stages[:-1], scored)))
+        for each in task.task.cells:
+            scored = replace(each.scored, scores=each.scored.scores | {"train": {"score": score}})
+            cells.append(replace(each, stages=(*each.stages[:-1], scored)))
         return replace(found, tasks=(replace(task, task=replace(task.task, cells=tuple(cells))),))
 
     assert any(line.startswith("Label more: attention, SPT, knows") for line in summary.advice(knowing(1.0)))

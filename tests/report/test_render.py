@@ -10,9 +10,9 @@ import pytest
 
 from selfpretrain.errors import StoreError
 from selfpretrain.report import format
-from selfpretrain.report.analysis import analyse_task
+from selfpretrain.report.analysis import analyse, analyse_task
 from selfpretrain.report.figures import charts, style
-from selfpretrain.report.page import write
+from selfpretrain.report.page import compose, write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import Metric, read
@@ -62,6 +62,23 @@ def test_markdown_says_the_same_as_latex_and_html(whole):
     assert "It is, a <strong>little</strong>." in made["html"] and "Is <em>it</em>?" in made["html"]
 
 
+def test_numbers_are_sorted_as_numbers(whole, make, scene):
+    """A number with a sign, an interval or a unit has a key: the page sorts other texts by their letters."""
+    tasks = [scene(task=f"task {at}", noise=0.02, test=200) for at in range(7)]
+    made = [compose(analyse(read(folder))) for folder in (whole, make(*tasks))]
+    tables = [table for each in made for section in each.sections for table in section.tables]
+    assert {"gains", "gains-over-tasks", "models-over-tasks"} <= {
+        table.name for table in tables if table.rows
+    }
+    plain = re.compile(r"\d+(\.\d+)?")
+    for table in tables:
+        for row in table.rows:
+            for heading, entry in list(zip(table.headings, row, strict=True))[table.words :]:
+                number = re.match(rf"[+\[{format.MINUS}]*\d", entry.text) and not plain.fullmatch(entry.text)
+                other_unit = heading == "paper"  # not comparable with the numbers above it
+                assert not number or other_unit or entry.key is not None, (table.name, heading, entry.text)
+
+
 def test_csv_has_every_cell_and_the_paper(whole):
     lines = list(csv.DictReader((whole / "results.csv").open(newline="")))
     assert len(lines) == 72 and {line["task"] for line in lines} == {"digits", "bidmc"}
@@ -69,6 +86,14 @@ def test_csv_has_every_cell_and_the_paper(whole):
     assert {("digits", "attention", "84.95", "%"), ("bidmc", "s4d", "1.31", "breaths")} <= of_paper
     assert sum(line["printed_table"] == "Table 8" for line in lines) == 24
     assert [line["state"] for line in lines].count("missing") == 2
+
+
+def test_tasks_of_one_name_are_told_apart_by_their_rows(make, scene):
+    """As the lengths of one task in the study of growth; a task of another name keeps its own."""
+    tasks = [scene(task="paths", label=f"Pathfinder, {at}", seeds=1, test=50) for at in (16, 36)]
+    rows = read(make(*tasks, scene(task="digits", label="Image", seeds=1, test=50))).to_rows()
+    assert {row["task"] for row in rows} == {"Pathfinder, 16 (paths)", "Pathfinder, 36 (paths)", "digits"}
+    assert len({(row["task"], row["row"], row["column"], row["seed"]) for row in rows}) == len(rows)
 
 
 def test_csv_comes_back(make, scene):

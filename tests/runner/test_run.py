@@ -21,6 +21,8 @@ from processes import environment
 from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.report import tables
+from selfpretrain.report.analysis import analyse
 from selfpretrain.report.stage_results import read_predictions
 from selfpretrain.runner import archive, tuning
 from selfpretrain.runner.executors import processes
@@ -35,6 +37,7 @@ from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
+from selfpretrain.studies.locality import Locality
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training.model import Model
@@ -146,6 +149,41 @@ def test_tuning_is_equal_for_all_and_does_not_read_test(experiment, workspace):
         assert cell.recipe.last.batch == 4 and cell.recipe.last.optim.lr in (1e-3, 1e-5)
     for path in (workspace.runs / "stages").glob("*/result.json"):
         assert "test" not in json.loads(path.read_text())["scores"]
+
+
+def test_tuning_is_a_part_of_the_cost(experiment, workspace):
+    cells = [cell for cell in experiment.cells if cell.column == "scratch"]
+    space = tuning.SearchSpace(lr=(1e-3, 1e-5), batch=())
+    tuned = tuning.tune(replace(experiment, cells=tuple(cells)), space, workspace)
+    found = analyse(run_experiment(tuned, workspace).results)
+    assert len(found.results.tried) == 2 * len(cells) == len(tuned.trials)
+    costs = [stage.cost.flops for stage in found.results.tried]
+    assert tables.spent(found).key == pytest.approx(1.5 * sum(costs)), "two trials and one run of every cell"
+    assert f"with the {len(costs)} stages of tuning" in tables.costs(found).caption
+
+
+def test_the_seed_of_tuning_is_not_reported():
+    study = QueriesAndKeys("smoke", 2)
+    with pytest.raises(SpecError, match="seed 1,000, which must not be reported: give --first-seed"):
+        tuning.trials_of(study.experiment("smoke", first_seed=tuning.TUNING_SEED - 1), study.space)
+
+
+def test_tasks_of_one_label_are_tuned_apart():
+    """The study of locality calls its permuted images as it calls the original ones."""
+    found = Locality("smoke", 1).experiment("smoke")
+    tuned = tuning.trials_of(found, tuning.SearchSpace(lr=(1e-3,), batch=()))
+    assert {len(recipes) for recipes in tuned.values()} == {1}
+    assert len(tuned) == len(found.cells)
+
+
+def test_a_page_names_the_command_that_gave_its_results(experiment, workspace):
+    """Not an earlier one, of fewer seeds or of a part, that began the folder of the study."""
+    some = replace(experiment, cells=tuple(c for c in experiment.cells if c.column == "scratch"))
+    run_experiment(some, replace(workspace, command="selfpretrain study toys --only '*/scratch'"))
+    again = run_experiment(
+        replace(some, notes=("other",)), replace(workspace, command="selfpretrain study toys")
+    )
+    assert again.results.command == "selfpretrain study toys"
 
 
 def test_what_a_study_measures_is_measured_on_tuned_networks(workspace):

@@ -11,7 +11,7 @@ from .analysis import Analysis, Difference, RowColumn, Standing, TaskAnalysis, d
 from .layout import Entry, ReportTable
 from .results import CellResult
 from .statistics import Estimate, Ranks, estimate, rank, rank_correlation, ratio_bounds, sign_flip, spearman
-from .tables import BLANK, by_task, repeated
+from .tables import BLANK, by_task, interval, repeated
 
 MIN_TASKS = 3
 """Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
@@ -89,8 +89,9 @@ def order(analysis: Analysis) -> ReportTable:
         found = rank_correlation(*sides)
         if found is not None:
             r, bounds = found
-            interval = f"[{', '.join(format.fixed(value, 2) for value in bounds)}]" if bounds else format.NONE
-            rows.append(tuple(map(Entry, (task.label, str(len(both)), format.fixed(r, 2), interval))))
+            holds = f"[{', '.join(format.fixed(value, 2) for value in bounds)}]" if bounds else format.NONE
+            numbers = (Entry(format.fixed(r, 2), key=r), Entry(holds, key=bounds and bounds[0]))
+            rows.append((Entry(task.label), Entry(str(len(both))), *numbers))
     treatment, control = analysis.results.tasks[0].headline
     made = ReportTable(
         "order",
@@ -118,7 +119,8 @@ def gaps(analysis: Analysis) -> ReportTable:
                 share = bounds = BLANK
                 if found := share_of_gap(task, row, column):
                     texts = [f"{format.fixed(100 * x, 0)} %" for x in (found[0], *found[1])]
-                    share, bounds = Entry(texts[0], key=found[0]), Entry(f"[{texts[1]}, {texts[2]}]")
+                    share = Entry(texts[0], key=found[0])
+                    bounds = Entry(f"[{texts[1]}, {texts[2]}]", key=found[1][0])
                 score = Entry(format.spread(task.metric, mean), key=mean.mean)
                 compute = Entry(f"{_flops(task, row, column) / whole:.2f}") if whole else BLANK
                 rows.append((*map(Entry, (task.label, row, column)), score, share, bounds, compute))
@@ -197,12 +199,16 @@ def fit_contrasts(analysis: Analysis) -> ReportTable:
             clear = all(each.bounds and each.bounds[0] * each.bounds[1] > 0 for each in found)
             outcome = OUTCOMES[found[0].mean > 0, found[1].mean > 0] if clear else format.NONE
             differences = [
-                format.signed(task.metric, each.mean)
-                + (f" {format.interval(task.metric, each.bounds)}" if each.bounds else "")
+                Entry(
+                    format.signed(task.metric, each.mean)
+                    + (f" {format.interval(task.metric, each.bounds)}" if each.bounds else ""),
+                    key=each.mean,
+                )
                 for each in found
             ]
             contrast = f"{gain.a[1]} {format.MINUS} {gain.b[1]}"
-            rows.append(tuple(map(Entry, (task.label, gain.a[0], contrast, *differences, outcome))))
+            words = map(Entry, (task.label, gain.a[0], contrast))
+            rows.append((*words, *differences, Entry(outcome)))
     headings = ("task", "model", "contrast", "training", "test", "so")
     title = "What a contrast does to fit and to generalisation"
     caption = (
@@ -324,10 +330,12 @@ def _over_tasks(
         values = [means[a] - means[b] for means in _means(analysis) if {a, b} <= means.keys()]
         if len(values) >= MIN_TASKS_FOR_INTERVAL:
             mean = estimate(values)
-            ahead = f"{sum(value > 0 for value in values)} of {len(values)}"
-            texts = (format.interval(metric, mean.bounds), ahead, format.probability(sign_flip(values)))
+            better = sum(value > 0 for value in values)
+            ahead = Entry(f"{better} of {len(values)}", key=float(better))
+            p = sign_flip(values)
             size = Entry(format.signed(metric, mean.mean), key=mean.mean)
-            rows.append((Entry(first), Entry(second), size, *map(Entry, texts)))
+            numbers = (size, interval(metric, mean.bounds), ahead, Entry(format.probability(p), key=p))
+            rows.append((Entry(first), Entry(second), *numbers))
     caption = (
         "Of the means over seeds, every task counting once; the t-interval and p, of the sign-flip test, are "
         "over tasks."

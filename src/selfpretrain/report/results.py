@@ -245,10 +245,12 @@ class ExperimentResults:
     measures: tuple[Measure, ...] = ()
     asked: int = 0  # number of stages of all cells
     different: int = 0  # number of distinct stages
+    trials: tuple[str, ...] = ()  # folders of the stages of tuning, relative to the folder of runs
     first_seed: int = 0
     share: float = 1.0  # of every budget, to end within a time limit
     stamp: str = ""  # digest that changes whenever the page would
     folder: Path = Path()  # not in study.json
+    tried: tuple[StageResult, ...] = ()  # the finished ones of ``trials``; not in study.json
 
     @property
     def design(self) -> SequentialDesign | None:
@@ -278,13 +280,19 @@ class ExperimentResults:
 
         ``flops`` and ``seconds`` are sums over all stages, the rest is of the scored stage. Metrics are
         called ``test_NAME``, ``val_NAME`` and ``train_NAME``; the paper's number, if any, and its place are
-        ``printed_...``.
+        ``printed_...``. ``task`` is the name of the task, or its label where several tasks have one name.
         """
-        return [{"study": self.name} | _row(task, cell) for task in self.tasks for cell in task.cells]
+        names = [task.card.name for task in self.tasks]
+        named = [task.card.name if names.count(task.card.name) == 1 else task.label for task in self.tasks]
+        return [
+            {"study": self.name, "task": name} | _row(task, cell)
+            for name, task in zip(named, self.tasks, strict=True)
+            for cell in task.cells
+        ]
 
     def to_json(self) -> Json:
         """Return what study.json holds: everything but the results of stages, which are in their folders."""
-        apart = ("folder", "stages")
+        apart = ("folder", "stages", "tried")
         kept = asdict(self, dict_factory=lambda pairs: {k: v for k, v in pairs if k not in apart})
         return {"format": FORMAT} | kept
 
@@ -298,7 +306,7 @@ class ExperimentResults:
             return replace(cell, stages=found if len(found) == len(cell.folders) else ())
 
         tasks = (replace(task, cells=tuple(map(with_stages, task.cells))) for task in self.tasks)
-        return replace(self, tasks=tuple(tasks))
+        return replace(self, tasks=tuple(tasks), tried=tuple(filter(None, map(stage, self.trials))))
 
 
 def read(folder: Path) -> ExperimentResults:
@@ -390,7 +398,7 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
 
 
 def _row(task: TaskResults, cell: CellResult) -> Json:
-    row: Json = {"task": task.card.name, "row": cell.row, "column": cell.column, "seed": cell.seed}
+    row: Json = {"row": cell.row, "column": cell.column, "seed": cell.seed}
     row |= {"fold": cell.fold} if task.folds > 1 else {}
     row |= {"state": cell.state, "score": cell.score}
     row |= {"stage": cell.folders[-1], "stages": " ".join(cell.folders)}

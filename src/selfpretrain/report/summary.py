@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import format
-from .analysis import DECIDED, Analysis, Difference, Standing, TaskAnalysis, score_of
-from .statistics import FEWEST
+from .analysis import DECIDED, Analysis, Difference, RowColumn, Standing, TaskAnalysis, score_of
+from .statistics import FEWEST, Estimate
 
 ARMS = {
     "scratch": (
@@ -58,8 +58,9 @@ def headline(analysis: Analysis) -> str:
     gains = [(task, gain) for task in analysis.tasks for gain in task.headline if gain.estimate is not None]
     if not gains or analysis.results.scale == "smoke":
         return ""
-    treatments = {task.task.headline[0] for task in analysis.tasks}
-    name = "Self-pretraining" if all("SPT" in found for found in treatments) else min(treatments)
+    headlines = {task.task.headline for task in analysis.tasks}
+    alone = all(_is_pretraining(*found) for found in headlines)
+    name = "Self-pretraining" if alone else " or ".join(sorted({found for found, _ in headlines}))
     decided = [(task, gain) for task, gain in gains if _decides(task, gain)]
     if not decided:
         within = name.replace("Self-pretraining", "self-pretraining")
@@ -73,16 +74,27 @@ def headline(analysis: Analysis) -> str:
         )
     effects = []
     for task, gain in decided:
-        with_it, without = (
-            f"{format.score(task.metric, task.means[place].mean)} {task.metric.unit}".rstrip()
-            for place in (gain.a, gain.b)
-        )
+        with_it, without = (_paired_mean(task, gain, place) for place in (gain.a, gain.b))
+        control = f"with {gain.b[1]}" if "SPT" in gain.b[1] else "without"
         equal_effort = ", for equal effort" if "matched" in gain.b[1] else ""
-        scores = f"{with_it} with it, {without} without{equal_effort}"
+        scores = f"{with_it} with it, {without} {control}{equal_effort}"
         effects.append(f"{WORDS[gain.standing][0]} {gain.a[0]} ({scores})")
     undecided = [gain.a[0] for task, gain in gains if not _decides(task, gain)]
     rest = f"; for {format.listing(undecided)} these runs cannot decide" if undecided else ""
     return f"{name} {format.listing(effects)}{rest}."
+
+
+def _is_pretraining(treatment: str, control: str) -> bool:
+    """Return whether two arms differ in self-pretraining alone: ``SPT, Muon`` and ``scratch, Muon`` do."""
+    same = treatment.partition(", ")[2] == control.partition(", ")[2]
+    return "SPT" in treatment and "SPT" not in control and same
+
+
+def _paired_mean(task: TaskAnalysis, gain: Difference, place: RowColumn) -> str:
+    """Return the mean score at one side of a gain with its unit, over the seeds that both sides have."""
+    cells = task.task.at(*place)
+    mean = float(np.mean([score_of(cells[seed]) for seed in gain.seeds]))
+    return f"{format.score(task.metric, mean)} {task.metric.unit}".rstrip()
 
 
 def _decides(task: TaskAnalysis, gain: Difference) -> bool:
@@ -146,12 +158,20 @@ def _row(analysis: TaskAnalysis, found: Difference) -> str:
 
 def seeds(analysis: Analysis) -> str:
     """Return the number of seeds, e.g. ``4 to 7 of at most 12 seeds``; "" if nothing has run."""
+    if analysis.results.design or not analysis.seeds:
+        return seeds_of(analysis, [found for task in analysis.tasks for found in task.means.values()])
+    return format.plural(analysis.seeds, "seed")
+
+
+def seeds_of(analysis: Analysis, found: Sequence[Estimate]) -> str:
+    """Return the smallest and the largest number of seeds behind some estimates; "" without any."""
+    counts = sorted({each.n for each in found})
+    if not counts:
+        return ""
+    fewest = f"{counts[0]} to " if len(counts) > 1 else ""
     design = analysis.results.design
-    if not design or not analysis.seeds:
-        return format.plural(analysis.seeds, "seed") if analysis.seeds else ""
-    counts = sorted({found.n for task in analysis.tasks for found in task.means.values()})
-    numbers = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{numbers} of at most {format.plural(design.last, 'seed')}"
+    most = f"{counts[-1]} of at most {format.plural(design.last, 'seed')}" if design else ""
+    return fewest + (most or format.plural(counts[-1], "seed"))
 
 
 def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
@@ -270,21 +290,21 @@ def claim(analysis: Analysis) -> str:
     ]
     if not gains or results.scale == "smoke":
         return "Nothing can be claimed yet."
-    found = []
+    compared: dict[str, list[str]] = {}  # by metric and arms, in which tasks may differ
     for task, gain, estimate in gains:
         size = f"{format.signed(task.metric, estimate.mean)}{format.points(task.metric)}"
         interval = f" {format.interval(task.metric, estimate.bounds)}" if estimate.bounds else ""
-        found.append(f"{size}{interval} for {gain.a[0]}{f' on {task.label}' * several}")
-    task = analysis.tasks[0]
-    treatment, control = task.task.headline
+        said = f"{size}{interval} for {gain.a[0]}{f' on {task.label}' * several}"
+        where = f" on {task.label}" * (not several)
+        arms_of_it = f"between {gain.a[1]} and {_named(gain.b[1])}, paired by seed, is "
+        compared.setdefault(f"in test {format.name(task.metric)}{where} {arms_of_it}", []).append(said)
+    found = "; that ".join(f"{words}{format.listing(sizes)}" for words, sizes in compared.items())
     repeated = "repeated " if results.design else ""
     bounded = [estimate for _, _, estimate in gains if estimate.bounds]
     over = "seeds" if any(each.over_examples is None for each in bounded) else "seeds and test examples"
     intervals = f"{repeated}95 % intervals over {over}" if bounded else "no interval"
     return (
-        f"The difference in test {format.name(task.metric)}{f' on {task.label}' * (not several)} between "
-        f"{treatment} and {_named(control)}, paired by seed, is {format.listing(found)} "
-        f"({seeds(analysis)}; {intervals}; "
+        f"The difference {found} ({seeds_of(analysis, [estimate for *_, estimate in gains])}; {intervals}; "
         f"selfpretrain {results.version}, {results.scale} scale)."
     )
 

@@ -79,7 +79,8 @@ def compact(analysis: Analysis) -> ReportTable:
         (*map(Entry, place), *(_score_without_count(task, place) for task in analysis.tasks))
         for place in places(analysis)
     )
-    seeds = summary.seeds(analysis) or format.plural(0, "seed")
+    means = [found for task in analysis.tasks for found in task.means.values()]
+    seeds = summary.seeds_of(analysis, means) or format.plural(0, "seed")
     title = f"{_unit(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
     caption = f"{BEST}{repeated(analysis.results.design)}"
     return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, caption, words=2)
@@ -148,8 +149,8 @@ def gains(analysis: Analysis) -> ReportTable:
         numbers = (
             Entry(str(found.n)),
             Entry(format.signed(metric, found.mean), key=found.mean),
-            Entry(format.interval(metric, found.seed_bounds)),
-            Entry(format.interval(metric, found.bounds)),
+            interval(metric, found.seed_bounds),
+            interval(metric, found.bounds),
         )
         ps = (Entry(format.probability(of), key=of) for of in (gain.p, p)[: len(tests)])
         rows.append((*map(Entry, words), *numbers, *ps))
@@ -191,13 +192,16 @@ def costs(analysis: Analysis) -> ReportTable:
     results = analysis.results
     if results.asked:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
+    if results.tried:
+        caption += f" Spent: with the {format.plural(len(results.tried), 'stage')} of tuning."
     headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
     return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption)
 
 
 def spent(analysis: Analysis) -> Entry:
-    """Return the cost of an experiment; a stage that cells share counts once."""
-    once = {stage.folder: stage.cost for cell in analysis.results.cells for stage in cell.stages}
+    """Return the cost of an experiment, with that of tuning; a stage that cells share counts once."""
+    cells = [stage for cell in analysis.results.cells for stage in cell.stages]
+    once = {stage.folder: stage.cost for stage in (*cells, *analysis.results.tried)}
     return _cost(list(once.values()))
 
 
@@ -206,6 +210,11 @@ def _cost(parts: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
     flops = sum((part.flops for part in parts), 0.0) / among
     seconds = sum((part.seconds for part in parts), 0.0) / among
     return Entry(f"{format.flops(flops)}, {format_duration(seconds)}", key=flops)
+
+
+def interval(metric: Metric, bounds: tuple[float, float] | None) -> Entry:
+    """Return the interval of a difference, sorted by its lower bound."""
+    return Entry(format.interval(metric, bounds), key=bounds and bounds[0])
 
 
 def by_task(analysis: Analysis, made: ReportTable) -> ReportTable:

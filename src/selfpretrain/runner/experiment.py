@@ -94,6 +94,7 @@ class Experiment:
     figure: Literal["bars", "lines"] = "bars"  # of scores in the report; bars: points with their intervals
     measure: Callable[[Finished], list[Json]] = lambda finished: []  # further measurements, shown as curves
     lasting: bool = False  # whether the folder is named by name and scale only, not by the cells
+    trials: tuple[str, ...] = ()  # ids of the stages with which its hyperparameters were tuned
     share: float = 1.0  # of every budget, to end within a time limit
     digest: str = ""  # of the experiment before it was shortened; it then replaces the hash of the cells
     design: SequentialDesign | None = None  # when to stop adding seeds; the cells are those of all seeds

@@ -59,6 +59,7 @@ def forecast(
     bundled: frozenset[str] | None = frozenset(),
     timed: bool = False,
     planner: Planner = COUNTED,
+    tested: bool = True,
 ) -> Forecast:
     """Estimate the cost of running a plan; nothing is written.
 
@@ -68,9 +69,10 @@ def forecast(
         bundled: ids of stages with bundled results; None: restored results do not count either.
         timed: measure the time per step on the device of the stages instead of estimating it from FLOPs.
         planner: the one that planned the recipes.
+        tested: whether the last stages are scored on the test split; False for those of tuning.
     """
     chosen = list(plan.experiment.cells if cells is None else cells)
-    todo = plan.stages_of(chosen)
+    todo = plan.stages_of(chosen, tested)
     missing = missing_stages(todo, workspace, bundled)
     check_recipes((stage.recipe for stage in missing), brief=True)
     groups = _group_by_cost(missing)
@@ -90,6 +92,16 @@ def forecast(
     )
     rows = [[*_row(group, planner), format_duration(one)] for group, one in zip(groups, each, strict=True)]
     return Forecast(rows, total if timed else total + GUESS_NOTE, seconds)
+
+
+def with_tuning(found: Forecast, trials: Forecast) -> Forecast:
+    """Return a forecast that counts tuning, which comes first and is told in a note."""
+    return replace(
+        found,
+        seconds=found.seconds + trials.seconds,
+        notes=(f"before these, to tune: {trials.total}", *found.notes),
+        gpu_hours=None if found.gpu_hours is None else {**(trials.gpu_hours or {}), **found.gpu_hours},
+    )
 
 
 def _forecast_there(

@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
+from ..errors import SpecError
 from ..registry import name_of
 from ..system.files import Json
 from ..training.recipe import Recipe, stage_id
 from .experiment import Cell, Experiment, Finished
+from .plan import plan_recipes
 from .run import run_recipes
 from .run_dir import RESULT, RunDir
 from .workspace import Workspace
@@ -37,21 +40,43 @@ class SearchSpace:
         return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
+Trials = Mapping[tuple[str, ...], Sequence[Recipe]]
+"""Recipes to try by the place whose cells they are for, one per setting."""
+
+
+def trials_of(experiment: Experiment, space: SearchSpace) -> Trials:
+    """Return the recipes that tuning tries: every setting of every row and column of a task, or of each fold.
+
+    Raises:
+        SpecError: if the seed of the trials is one that is to be reported.
+    """
+    if any(cell.recipe.seed == TUNING_SEED for cell in experiment.cells):
+        raise SpecError(
+            f"--tune tries settings with seed {TUNING_SEED:,}, which must not be reported: give --first-seed "
+            "and --seeds without it"
+        )
+    first = dict[tuple[str, ...], Cell]()
+    for cell in experiment.cells:
+        first.setdefault(_place(cell), cell)
+    return {
+        place: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in space.settings()]
+        for place, cell in first.items()
+    }
+
+
 def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Experiment:
     """Return the experiment with the best hyperparameters on validation, and a note on each choice.
 
     Every row and column of a task, or of each fold, is tuned separately over the same space, so that all arms
     get the same number of trials. Pretraining is unchanged, except for dropout. The test split is not read.
+
+    Raises:
+        SpecError: if the seed of the trials is one that is to be reported.
     """
     settings = space.settings()
-    first = dict[tuple[str, ...], Cell]()
-    for cell in experiment.cells:
-        first.setdefault(_place(cell), cell)
-    trials = {
-        place: [with_setting(replace(cell.recipe, seed=TUNING_SEED), setting) for setting in settings]
-        for place, cell in first.items()
-    }
-    run_recipes((recipe for recipes in trials.values() for recipe in recipes), workspace, tested=False)
+    trials = trials_of(experiment, space)
+    tried = [recipe for recipes in trials.values() for recipe in recipes]
+    run_recipes(tried, workspace, tested=False)
     scores = {
         place: [_validation_score(workspace.stage(recipe)) for recipe in recipes]
         for place, recipes in trials.items()
@@ -75,7 +100,8 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     def measure(finished: Finished) -> list[Json]:
         return experiment.measure(replace(finished, tuned=tuned))
 
-    return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=measure)
+    ids = tuple(stage.id for stage in plan_recipes(tried, tested=False))
+    return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=measure, trials=ids)
 
 
 def _validation_score(stage: RunDir) -> float:
@@ -100,7 +126,9 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
 
 def _place(cell: Cell) -> tuple[str, ...]:
     fold = (f"fold {cell.fold + 1}",) if len(cell.recipe.task.parts()) > 1 else ()
-    return (cell.label or name_of(cell.recipe.task), *fold, cell.row, cell.column)
+    name = name_of(cell.recipe.task)
+    task = name if cell.label in ("", name) else f"{cell.label} ({name})"  # a label alone may be of several
+    return (task, *fold, cell.row, cell.column)
 
 
 def _describe(setting: Setting) -> str:
