@@ -342,14 +342,6 @@ def test_one_number_for_all_sequences_is_refused():
             SequenceRegressor(**SMALL)._as_task(ONE, y)
 
 
-def test_another_fit_forgets_what_the_first_knew_of_columns(one):
-    model = SequenceClassifier(**SMALL).fit(EVEN, LABELS)
-    assert model.n_features_in_ == L
-    model.fit(ONE, LABELS)
-    assert "n_features_in_" not in vars(model)
-    np.testing.assert_allclose(model.predict_proba(EVEN[:, :7]), one.predict_proba(EVEN[:, :7]), atol=1e-6)
-
-
 def test_weights_of_classes_come_back(tmp_path):
     weights = {"hi": 9, "lo": 0.5}
     model = SequenceClassifier(**SMALL, class_weight=weights).fit(ONE, LABELS)

@@ -71,8 +71,8 @@ def classes():
 
 def brought(name, signal, x, y, **more):
     """Imported arrays; bytes are taken for values, and rows without any value of a channel are filled in."""
-    kind = "tokens" if signal == "tokens" else "values"
-    import_arrays(name, x, y, options=ImportOptions(kind=kind, missing="fill"), **more)
+    kind, missing = ("tokens", "refuse") if signal == "tokens" else ("values", "fill")
+    import_arrays(name, x, y, options=ImportOptions(kind=kind, missing=missing), **more)
     return Imported(name)
 
 

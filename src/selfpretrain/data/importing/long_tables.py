@@ -114,7 +114,7 @@ def _starts(rows: pa.Table) -> np.ndarray:
     repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
     twice = np.flatnonzero(~is_start[1:] & repeated) + 1
     if len(twice):
-        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()!r}")
+        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()}")
     return np.flatnonzero(is_start)
 
 
