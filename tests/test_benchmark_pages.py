@@ -12,6 +12,7 @@ WRITE = {
     "kept_score": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),
     "sequential": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),
     "trial": lambda bench, page: bench.write_page(page),
+    "windows": lambda bench, page: bench.write(page),
 }
 
 

@@ -13,11 +13,11 @@ causal objective.
 Expected: the order from scratch says little of the order after self-pretraining.
 
 What differs: one width, depth and learning rate for all, chosen with other architectures in mind: what suits
-an architecture badly may lose for that reason alone. At the small scale pictures of paths, text, and
-associative recall of four pairs; networks of about 72,000 parameters. Steps of pretraining and finetuning,
-fewer than in other studies, were chosen on validation for the Transformer: 1,000 and 600 on paths, 1,250 and
-400 on text, 600 and 300 on recall (docs/log.md). Layers out of the library transformers need the
-extra ``hf``, and are left out without it.
+an architecture badly may lose for that reason alone (docs/windows.md tries other rates). At the small scale
+pictures of paths, text, and associative recall of four pairs; networks of about 72,000 parameters. Steps of
+pretraining and finetuning, fewer than in other studies, were chosen on validation for the Transformer: 1,000
+and 600 on paths, 1,250 and 400 on text, 600 and 300 on recall (docs/log.md). Layers out of the library
+transformers need the extra ``hf``, and are left out without it.
 """
 
 from collections.abc import Iterator
