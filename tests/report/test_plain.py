@@ -54,9 +54,9 @@ GAINS = [0.70, 0.711, 0.723], [0.60, 0.61, 0.62]
     ("treatment", "control", "said"),
     [
         ("SPT", "scratch (matched)", "Self-pretraining helped s4d (71.1 % with it, 61.0 % without, for"),
-        ("SPT, Muon", "scratch (matched), Muon", "Self-pretraining helped s4d (71.1 % with it, 61.0 % wi"),
+        ("SPT, Muon", "scratch (matched), Muon", "Self-pretraining helped s4d (71.1 % with it, 61.0 %"),
         ("SPT, Muon", "SPT", "SPT, Muon helped s4d (71.1 % with it, 61.0 % with SPT)."),
-        ("SPT, head alone", "scratch (matched)", "SPT, head alone helped s4d (71.1 % with it, 61.0 % wit"),
+        ("SPT, head alone", "scratch (matched)", "SPT, head alone helped s4d (71.1 % with it, 61.0 %"),
     ],
 )
 def test_only_an_arm_that_differs_in_pretraining_alone_is_called_so(treatment, control, said):
