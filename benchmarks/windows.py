@@ -24,6 +24,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from selfpretrain.report.statistics import rank_correlation
@@ -156,10 +157,10 @@ def each(curves: dict[str, Curves], chance: dict[str, float], tested: Means) -> 
 
 
 def test_scores(tuned: Path) -> tuple[Means, Means]:
-    """Return mean test scores in points at the best rates, and those of the same places in the study."""
+    """Return mean test scores in points at the best rates, and those that the study has there."""
     at_best = _means(tuned, "\t", "test")
     at_one = _means(STUDY, ",", "test_score")
-    return at_best, {place: at_one[place] for place in at_best}
+    return at_best, {place: at_one[place] for place in at_best if place in at_one}
 
 
 def _means(path: Path, delimiter: str, column: str) -> Means:
@@ -214,7 +215,8 @@ def draw(curves: Curves, chance: float, path: Path) -> None:
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8)
     figure.supxlabel("learning rate", fontsize=8)
     figure.supylabel("validation score in %", fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.hashsalt": path.stem}):  # the same picture is the same file
+        figure.savefig(path, metadata={"Date": None})
 
 
 def write(page: Path, scores: Path = SCORES, tuned: Path = TUNED) -> None:

@@ -98,14 +98,19 @@ def measured(table: Path, columns: tuple[str, ...]) -> set[tuple[str, str]]:
         return {(row["task"], row["row"]) for row in csv.DictReader(file, delimiter="\t")}
 
 
+def parsed(parser: argparse.ArgumentParser, runs: str, arguments: list[str] | None) -> argparse.Namespace:
+    """Return the arguments of a command that trains, with a folder of runs of its own."""
+    parser.add_argument("--runs", type=Path, default=Path(runs))
+    parser.add_argument("--jobs", default="1")
+    parser.add_argument("--scale", choices=SCALES, default="small")
+    return parser.parse_args(arguments)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run what is missing, and write the table after every architecture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/learning_rates"))
-    parser.add_argument("--jobs", default="1")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    flags = parser.parse_args(arguments)
+    flags = parsed(parser, "runs/learning_rates", arguments)
     known = measured(flags.table, COLUMNS)
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as workspace:
         for runs in runs_of_rows(flags.scale):

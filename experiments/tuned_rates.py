@@ -17,12 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from learning_rates import ARMS, RATES, Run, measured, recipes_at
+from learning_rates import ARMS, RATES, Run, measured, parsed, recipes_at
 from selfpretrain.registry import name_of
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.run_dir import RESULT
 from selfpretrain.runner.workspace import Workspace, run_context
-from selfpretrain.studies.base import SCALES, Scale
+from selfpretrain.studies.base import Scale
 from selfpretrain.studies.modern_zoo import ModernZoo
 from selfpretrain.studies.recipes.defaults import LR
 from selfpretrain.training.cost import COUNTED, Planner
@@ -65,10 +65,22 @@ def runs_of_rows(chosen: dict[Place, str], scale: Scale, planner: Planner = COUN
 
 
 def results_of_study() -> dict[tuple[str, ...], str]:
-    """Return test scores of the study: task, architecture, arm and seed -> score."""
+    """Return the test scores of the study: the first five columns of a line -> score."""
     with STUDY.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return {(row["task"], row["row"], row["column"], row["seed"]): row["test_score"] for row in rows}
+    return {
+        (row["task"], row["row"], row["column"], f"{LR:.3g}", row["seed"]): row["test_score"] for row in rows
+    }
+
+
+def place_of(run: Run) -> tuple[str, ...]:
+    """Return the first five columns of a run's line."""
+    return (name_of(run.recipe.task), run.row, run.column, f"{run.rate:.3g}", str(run.recipe.seed))
+
+
+def line(run: Run, score: str | float) -> str:
+    """Return the line of a run."""
+    return "\t".join((*place_of(run), f"{float(score):.4f}\n"))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -76,27 +88,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("windows", type=Path)
     parser.add_argument("table", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/tuned_rates"))
-    parser.add_argument("--jobs", default="1")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    flags = parser.parse_args(arguments)
+    flags = parsed(parser, "runs/tuned_rates", arguments)
     known = measured(flags.table, COLUMNS)
     of_study = results_of_study() if flags.scale == "small" else {}
     with run_context(Workspace.of(flags.runs, "cpu", flags.jobs)) as workspace:
         for runs in runs_of_rows(best_rates(flags.windows), flags.scale):
-            task = name_of(runs[0].recipe.task)
-            if (task, runs[0].row) in known:
+            if place_of(runs[0])[:2] in known:
                 continue
-            missing = [run.recipe for run in runs if run.rate != LR or not of_study]
-            run_recipes(missing, workspace)
+            missing = [run for run in runs if place_of(run) not in of_study]
+            run_recipes((run.recipe for run in missing), workspace)
             lines = []
             for run in runs:
-                place = (task, run.row, run.column)
-                score = of_study.get((*place, str(run.recipe.seed)), "")
-                if run.recipe in missing:
+                score = of_study.get(place_of(run))
+                if score is None:
                     score = workspace.stage(run.recipe).read(RESULT)["scores"]["test"]["score"]
-                line = (*place, f"{run.rate:.3g}", str(run.recipe.seed), f"{float(score):.4f}")
-                lines.append("\t".join(line) + "\n")
+                lines.append(line(run, score))
             with flags.table.open("a", encoding="utf-8") as table:
                 table.write("".join(lines))  # all of them, or none
 

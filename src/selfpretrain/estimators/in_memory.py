@@ -448,31 +448,32 @@ def check_lengths(count: int, y: Any, groups: Any) -> None:
     """Check that there is one label, and one group, for every sequence.
 
     Raises:
-        DataError: if there are more or fewer, or if a group is missing.
+        DataError: if there are more or fewer.
     """
     for name, values in (("y", y), ("groups", groups)):
         if values is not None and len(values) != count:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"
             )
-    if groups is not None and any(map(is_missing, plain_labels(groups))):
-        raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
 
 
 def group_column(groups: Any) -> np.ndarray | None:
     """Return groups as an array (n,); a tuple, or a row of a table, is one name of several parts.
 
     Raises:
-        DataError: if a part is missing.
+        DataError: if a group, or a part of one, is missing.
     """
-    found = None if groups is None else np.asarray(groups)
-    if found is None or found.ndim == 1:
-        return found
-    names = [tuple(row) for row in found.reshape(len(found), -1).tolist()]
-    if any(map(is_missing, itertools.chain.from_iterable(names))):
+    if groups is None:
+        return None
+    found = np.asarray(groups)
+    rows = found.reshape(len(found), -1).tolist()
+    entries = plain_labels(groups) if found.ndim == 1 else itertools.chain.from_iterable(rows)
+    if any(map(is_missing, entries)):
         raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
-    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    return np.array([number[name] for name in names])
+    if found.ndim == 1:
+        return found
+    number = {name: i for i, name in enumerate(dict.fromkeys(map(tuple, rows)))}
+    return np.array([number[tuple(row)] for row in rows])
 
 
 def val_groups(folds: Sequence[Task]) -> np.ndarray | None:
