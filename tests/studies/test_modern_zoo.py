@@ -1,5 +1,6 @@
 """Modern architectures side by side: equal in parameters, with the states that their papers give them."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from selfpretrain.studies import modern_zoo
 from selfpretrain.studies.modern_zoo import UNMEASURED, ZOO, ModernZoo
 
 pytest.importorskip("transformers")
-ZOO_PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
+LAYERS = Path(__file__).parents[2] / "docs" / "zoo-layers.tsv"
 
 
 def test_architectures_have_the_parameters_of_the_transformer(monkeypatch):
@@ -30,8 +31,10 @@ def test_architectures_have_the_parameters_of_the_transformer(monkeypatch):
 
 def test_states_are_those_of_the_documentation():
     """The page on mixers counts them at width 64."""
-    lines = [line.split(" | ") for line in ZOO_PAGE.read_text().splitlines() if line.startswith("| ")]
-    printed = {line[0].removeprefix("| "): line[-1].removesuffix(" |").replace(",", "") for line in lines}
+    with LAYERS.open(newline="") as file:
+        printed = {
+            row["mixer"]: row["state"].replace(",", "") for row in csv.DictReader(file, delimiter="\t")
+        }
     compared = {row: name_of(each.mixer) for row, each in ZOO.items() if name_of(each.mixer) in printed}
     assert len(compared) == 9
     for row, name in compared.items():
