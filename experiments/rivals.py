@@ -1,18 +1,19 @@
-"""Settings of the arms of the study rivals that are not measured yet, 23 each: lines for trials.py.
+"""Settings to try for the further arms of the study rivals: lines for trials.py.
 
     python experiments/rivals.py > trials.txt
     python experiments/trials.py trials.txt docs/log.tsv
 
-They are for the Transformer on curves with the settings of the demonstration, as were those of other arms; a
-start that only state space models have is tried with S4D. The best of each arm becomes a line of
-``studies/tables/rivals.tsv``.
+On curves 23 for each arm, for the Transformer with the settings of the demonstration; a start that only state
+space models have is tried with S4D. On text three learning rates with the Transformer and two with S4D, on
+spoken digits two with the Transformer: in all of this as many as other arms had. The best of each arm becomes
+a line of ``studies/tables/rivals.tsv``.
 """
 
 from collections.abc import Iterator
 from itertools import product
 
 from selfpretrain.studies.recipes.defaults import DEMO
-from selfpretrain.studies.rivals import UNMEASURED
+from selfpretrain.studies.rivals import FURTHER
 
 MIXER = {"autocorrelation": "s4d"}
 """Arms that attention does not have, with a mixer that has them."""
@@ -49,7 +50,23 @@ def base(mixer: str) -> str:
     return " ".join(each for each in own if not each.startswith(others))
 
 
-for name in UNMEASURED:
+def elsewhere(arm: str) -> Iterator[str]:
+    """Yield the trials of an arm on other tasks than curves."""
+    stage = "finetune" if arm.startswith("spt") else "scratch"
+    text, digits = "stdlib {} {} objective=causal seed=1000", "spoken-digits {} {} objective=masked seed=1000"
+    digits += " task.features=mfcc task.split=speakers"
+    tried = {(text, "s4d"): ("2e-3",)}
+    if arm not in MIXER:
+        tried |= {(text, "attention"): ("1e-3", "4e-3"), (digits, "attention"): ("1e-3",)}
+    for (task, mixer), rates in tried.items():
+        line = task.format(mixer, arm)
+        yield line
+        yield from (f"{line} {stage}.optim.lr={rate}" for rate in rates)
+
+
+for name in FURTHER:
     mixer = MIXER.get(name, "attention")
     for setting in settings(name):
         print(f"paths {mixer} {name} objective=causal {base(mixer)} {setting}")
+for name in FURTHER:
+    print(*elsewhere(name), sep="\n")

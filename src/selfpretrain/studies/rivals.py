@@ -49,15 +49,15 @@ from .common.table_study import IMAGE, PATHFINDER, SPEECH, TEXT, TableRow, Table
 from .recipes.defaults import DEMO, DEMO_OBJECTIVE, with_settings
 from .recipes.tables import read_table
 
-UNMEASURED = (
+FURTHER = (
     *("muon", "spt-muon", "spt-muon-before", "spt-muon-after", "regularised", "masked-inputs"),
     "autocorrelation",
 )
-"""Arms without results at the small scale yet: their settings are to be chosen (experiments/rivals.py)."""
+"""Arms that came later (experiments/rivals.py), left out on photographs at the small scale."""
 ARMS = resolve_arms(
     (
         *("scratch", "matched", "spt", "joint", "augmented", "spt-augmented", "pooling", "near", "mimetic"),
-        *("ensemble", "elsewhere", "cnn", "probe", *UNMEASURED),
+        *("ensemble", "elsewhere", "cnn", "probe", *FURTHER),
     )
 )
 """Every arm of the shelf, in the order of the table."""
@@ -87,14 +87,14 @@ class Rivals(TableStudy):
     bundled_seeds = 5
     architectures = (TRANSFORMER, STATE_SPACE)
 
-    @property
-    def measured(self) -> tuple[Arm, ...]:
-        """Arms that are measured at this scale."""
-        return tuple(arm for arm in ARMS if self.scale != "small" or name_of(arm) not in UNMEASURED)
+    def arms_on(self, label: str) -> tuple[Arm, ...]:
+        """Return the arms that are measured on a task at this scale."""
+        fewer = self.scale == "small" and label == IMAGE
+        return tuple(arm for arm in ARMS if not fewer or name_of(arm) not in FURTHER)
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
         """Return every rival with matched scratch and with self-pretraining."""
-        return contrasts_of(self.measured)
+        return contrasts_of(ARMS)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield the architectures, and on curves the Transformer with longer training."""
@@ -109,7 +109,7 @@ class Rivals(TableStudy):
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of all arms that exist for the architecture on the task."""
         found: dict[str, Recipe] = {}
-        for arm in self.measured:
+        for arm in self.arms_on(label):
             chosen, row = self._tuned(label, architecture, arm)
             arms = self.arms(label, task, row)
             found |= recipes_by_column(task, arms, planner=planner, chosen=(chosen,))
@@ -135,10 +135,10 @@ class Rivals(TableStudy):
         for label, task in self.available_tasks(planner).items():
             for architecture in self.rows(label):
                 arms = self.arms(label, task, architecture)
-                for arm in self.measured:
+                for arm in self.arms_on(label):
                     if reason := arm.refusal(task, arms):
                         absent[f"{arm.column}, no cell: {reason}"] = None
-        return [*super().notes(planner), *describe(self.measured), *absent]
+        return [*super().notes(planner), *describe(ARMS), *absent]
 
 
 study = Rivals
