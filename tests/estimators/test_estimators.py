@@ -1,6 +1,7 @@
 """Estimators on sequences of all kinds: what they learn from, what they refuse, and what they keep."""
 
 import copy
+import datetime
 import pickle
 import subprocess
 import sys
@@ -63,6 +64,20 @@ def test_takes_sequences_of_all_kinds(given):
     model = SequenceClassifier(**TOY).fit(given, labels)
     answers = model.predict(given)
     assert len(answers) == 24 and set(answers) <= set(labels)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(("a", 1), ("b", 2)), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)), (1, "1")],
+    ids=["tuples", "dates", "types"],
+)
+def test_labels_of_all_kinds_are_scored_and_have_columns_of_their_own(pair):
+    given = [[float(i), i % 2, 0.5] for i in range(24)]
+    model = SequenceClassifier(**TOY).fit(given, list(pair) * 12)
+    right = [found == pair[i % 2] for i, found in enumerate(model.predict(given))]
+    assert model.score(given, list(pair) * 12) == np.mean(right)
+    assert model.score(given[:3], list(pair) + [pair[0]], sample_weight=[1, 0, 1]) == np.mean(right[:3:2])
+    assert len(model.table(model._to_dataset(given))) == 3
 
 
 def test_nan_is_padding_at_the_end_and_filled_in_elsewhere():

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.metrics import confusion_matrix, r2_score
+from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..config import from_dict
@@ -88,6 +88,9 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         else:
             refuse_unlabelled(y)
             check_order(X, {"y": y, "sample_weight": sample_weight})
+        if self.classes_.dtype.kind == "O":  # accuracy_score takes no tuples, dates or labels of several types
+            found = self.predict_proba(X).argmax(1)
+            return float(accuracy_score(self._encode(y), found, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def confusion(self, X: Any, y: Any = None) -> np.ndarray:
@@ -300,7 +303,10 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
 def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
     """Return the columns of the probabilities (n, K) in a prediction file."""
-    return {f"p({name})": column for name, column in zip(classes, probabilities.T.tolist(), strict=True)}
+    names = list(map(str, classes))
+    if len(set(names)) < len(names):  # 1 and "1"
+        names = list(map(repr, classes.tolist()))
+    return {f"p({name})": column for name, column in zip(names, probabilities.T.tolist(), strict=True)}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
