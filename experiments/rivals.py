@@ -19,6 +19,8 @@ MIXER = {"autocorrelation": "s4d"}
 """Arms that attention does not have, with a mixer that has them."""
 RATES = ("1e-3", "2e-3", "4e-3", "8e-3", "1.6e-2")
 BETAS = ("[0.8,0.95]", "[0.9,0.98]")
+BATCHES = {32: 1_000, 128: 250}
+"""Batch -> steps with which finetuning sees as many sequences as in the demonstration."""
 OWN = {
     "muon": ("STAGE.optim.lr=3e-2", "STAGE.optim.lr=6e-2", "STAGE.optim.weight_decay=0", "model.dropout=0.1"),
     "regularised": ("arm.decay=0.3", "arm.decay=3", "arm.average=0.9", "arm.average=0.999"),
@@ -36,8 +38,10 @@ def settings(arm: str) -> Iterator[str]:
     stage = "finetune" if arm.startswith("spt") else "scratch"
     for rate, betas in product(RATES, BETAS):
         yield f"{stage}.optim.lr={rate} {stage}.optim.betas={betas}"
-    for rate, batch in product(RATES[1:4], (32, 128)):
-        yield f"{stage}.optim.lr={rate} {stage}.batch={batch}"
+    for rate, (batch, steps) in product(RATES[1:4], BATCHES.items()):
+        # Matched scratch keeps its compute by itself.
+        of_demo = f" {stage}.budget.steps={steps}" if stage == "finetune" else ""
+        yield f"{stage}.optim.lr={rate} {stage}.batch={batch}{of_demo}"
     for rate in RATES[1:4]:
         yield f"{stage}.optim.lr={rate} {stage}.optim.warmup=0.2"
     yield from (each.replace("STAGE", stage) for each in OWN.get(arm, PRETRAINING))

@@ -76,7 +76,7 @@ def test_labels_of_all_kinds_are_scored_and_have_columns_of_their_own(pair):
     model = SequenceClassifier(**TOY).fit(given, list(pair) * 12)
     right = [found == pair[i % 2] for i, found in enumerate(model.predict(given))]
     assert model.score(given, list(pair) * 12) == np.mean(right)
-    assert model.score(given[:3], list(pair) + [pair[0]], sample_weight=[1, 0, 1]) == np.mean(right[:3:2])
+    assert model.score(given[:3], [*pair, pair[0]], sample_weight=[1, 0, 1]) == np.mean(right[:3:2])
     assert len(model.table(model._to_dataset(given))) == 3
 
 

@@ -225,3 +225,15 @@ def test_the_second_of_two_twins_can_be_amended_alone():
     assert [arms.model.mixer.init for arms in changed.architectures[0]] == ["lin", "random"]
     assert changed.rows == ["s4d", "s4d, init random, every parameter random"]
     assert {cell.row for cell in changed.cells(paper_data.ROUGH)} == set(changed.rows)
+
+
+def test_a_task_twice_with_other_settings_has_two_names():
+    tasks = Paths(size=8), Paths(size=10)
+    study = build_comparison(tasks, (Attention(),), "causal", "small", 1)
+    assert study.names == ["paths", "paths, size 10"]
+    found = [
+        {cell.label or registry.name_of(cell.recipe.task) for cell in cells}
+        for cells in study.experiment("small").by_task()
+    ]
+    assert found == [{"paths"}, {"paths, size 10"}]
+    assert len(build_comparison(tasks, (Attention(),), "causal", "smoke", 1).tasks) == 1

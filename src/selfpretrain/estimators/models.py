@@ -88,7 +88,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         else:
             refuse_unlabelled(y)
             check_order(X, {"y": y, "sample_weight": sample_weight})
-        if self.classes_.dtype.kind == "O":  # accuracy_score takes no tuples, dates or labels of several types
+        if self.classes_.dtype.kind == "O":  # accuracy_score takes no tuples, dates or several types
             found = self.predict_proba(X).argmax(1)
             return float(accuracy_score(self._encode(y), found, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))

@@ -32,7 +32,7 @@ class Workspace:
     stop: Stop = never  # checked after every optimizer step
 
     @classmethod
-    def of(cls, runs: Path, device: str = "auto", workers: str = "auto") -> "Workspace":
+    def of(cls, runs: str | Path, device: str = "auto", workers: str = "auto") -> "Workspace":
         """Return a workspace on this machine.
 
         Raises:
@@ -42,7 +42,7 @@ class Workspace:
         count = _workers(workers, device)
         executor = "auto" if workers == "auto" or count == 1 else "processes"
         threads = max(1, usable_cores() // count)
-        return cls(runs, device, count, threads, executor)
+        return cls(Path(runs), device, count, threads, executor)
 
     @property
     def stage_device(self) -> str:

@@ -33,7 +33,7 @@ from .arms.base import (
     resolve_arms,
 )
 from .base import Scale, Study
-from .recipes.arms import MATCHED, SCRATCH, SPT, STAGES, ArmRecipes, number_duplicates, row_names
+from .recipes.arms import MATCHED, SCRATCH, SPT, STAGES, ArmRecipes, distinct_names, number_duplicates
 from .recipes.defaults import (
     DEMO,
     DEMO_OBJECTIVE,
@@ -76,23 +76,30 @@ class Comparison(Study):
 
     def cells(self, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells task by task and seed by seed, so that an unfinished study already has all arms."""
-        for task, architectures in zip(self.tasks, self.architectures, strict=True):
+        for name, task, architectures in zip(self.names, self.tasks, self.architectures, strict=True):
+            label = name if name != name_of(task) else ""
             for seed, (fold, part) in product(range(self.seeds), enumerate(task.parts())):
                 for row, arms in zip(self.rows, architectures, strict=True):
                     recipes = recipes_by_column(part, arms, seed, planner, self.columns)
-                    yield from (Cell(row, column, recipe, fold=fold) for column, recipe in recipes.items())
+                    for column, recipe in recipes.items():
+                        yield Cell(row, column, recipe, label=label, fold=fold)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the tasks, with the settings that differ if a task occurs twice."""
+        return distinct_names(self.tasks)
 
     @property
     def rows(self) -> list[str]:
         """Return the names of the rows: the mixers, with the settings that differ if a mixer occurs twice."""
         starts = [arms.model.init for arms in self.architectures[0]]
         details = ["" if init == "standard" else f", every parameter {init}" for init in starts]
-        return row_names([arms.model.mixer for arms in self.architectures[0]], details)
+        return distinct_names([arms.model.mixer for arms in self.architectures[0]], details)
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return a description of each row's network and stages, and remarks on folds and model sizes."""
         found = []
-        for task, architectures in zip(self.tasks, self.architectures, strict=True):
+        for name, task, architectures in zip(self.names, self.tasks, self.architectures, strict=True):
             rows = list(zip(self.rows, architectures, strict=True))
             reasons = [f"{row}: {arm.refusal(task, arms)}" for row, arms in rows for arm in self.columns]
             notes = [f"{row}: {_describe(arms)}" for row, arms in rows]
@@ -110,7 +117,7 @@ class Comparison(Study):
                     notes.append(
                         f"the models differ in size: {each} parameters; --match params makes them alike"
                     )
-            found += [note if len(self.tasks) == 1 else f"{name_of(task)}: {note}" for note in notes]
+            found += [note if len(self.tasks) == 1 else f"{name}: {note}" for note in notes]
         return [*found, *self.remarks]
 
     def chosen_contrasts(self) -> tuple[tuple[str, str], ...]:
@@ -194,11 +201,11 @@ class Comparison(Study):
             return self
         remarks = []
         found = []
-        for task, (first, *others) in zip(self.tasks, self.architectures, strict=True):
+        for name, task, (first, *others) in zip(self.names, self.tasks, self.architectures, strict=True):
             goal = _size(task, first, quantity, planner)
             fitted = (first, *(_with_size(task, arms, quantity, goal, planner) for arms in others))
             found.append(fitted)
-            prefix = f"{name_of(task)}: " * (len(self.tasks) > 1)
+            prefix = f"{name}: " * (len(self.tasks) > 1)
             for row, arms in zip(self.rows, fitted, strict=True):
                 size = _size(task, arms, quantity, planner)
                 remarks.append(
@@ -254,7 +261,10 @@ def build_comparison(
         columns: the arms to compare, by name or as specs.
     """
     build = match_recipe if scale == "paper" else small_arms
-    planned = tuple(planner.task(task.tiny() if scale == "smoke" else task) for task in tasks)
+    small = dict.fromkeys(
+        task.tiny() if scale == "smoke" else task for task in tasks
+    )  # tiny ones may be equal
+    planned = tuple(map(planner.task, small))
     found = []
     for task in planned:
         denoising = denoising_objective(task, objective or task.denoising)

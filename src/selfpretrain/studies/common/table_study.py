@@ -36,7 +36,7 @@ from ...training.cost import COUNTED, Planner
 from ...training.recipe import Precision, Recipe
 from ..arms.base import recipes_by_column
 from ..base import Scale, Study
-from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, row_names, with_mixer
+from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, distinct_names, with_mixer
 from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
 from ..recipes.reported import paper_arms, task_name
 from ..recipes.tables import Denoising
@@ -194,7 +194,7 @@ class TableStudy(Study):
         """Yield the cells of one task with seed 0; each extra mixer has the variants of the first row."""
         rows = list(self.rows(label))
         first = [replace(row, ours=True, small=None) for row in rows if row.name == rows[0].name]
-        for name, mixer in zip(row_names(self.extra), self.extra, strict=True):
+        for name, mixer in zip(distinct_names(self.extra), self.extra, strict=True):
             for row in first:
                 family = f"like:{row.family.removeprefix('like:')}"
                 rows.append(replace(row, name=name, mixer=mixer, family=family))

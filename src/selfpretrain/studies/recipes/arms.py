@@ -178,18 +178,18 @@ def with_epochs(stage: Stage, epochs: float) -> Stage:
     return replace(stage, budget=Budget(epochs=epochs), evals=evals)
 
 
-def row_names(mixers: Sequence[Mixer], details: Sequence[str] = ()) -> list[str]:
-    """Return names of mixers; repeated ones with their settings or, if these are equal, with numbers.
+def distinct_names(specs: Sequence[Mixer | Task], details: Sequence[str] = ()) -> list[str]:
+    """Return names of mixers or tasks; repeated ones with settings or, if these are equal, numbers.
 
     Args:
-        details: a suffix for each, to distinguish equal mixers further.
+        details: a suffix for each, to distinguish equal ones further.
     """
-    short = [name_of(mixer) for mixer in mixers]
-    more = details or [""] * len(mixers)
+    short = [name_of(each) for each in specs]
+    more = details or [""] * len(specs)
     settings = []
-    for mixer in mixers:
-        known = fields(mixer)  # type: ignore[arg-type]  # every mixer is a spec
-        unusual = [(f.name, getattr(mixer, f.name)) for f in known if getattr(mixer, f.name) != f.default]
+    for each in specs:
+        known = fields(each)  # type: ignore[arg-type]  # mixers and tasks are specs
+        unusual = [(f.name, getattr(each, f.name)) for f in known if getattr(each, f.name) != f.default]
         settings.append("".join(f", {name} {value}" for name, value in unusual))
     long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
     names_found = []
