@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,8 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
     with pytest.raises(SpecError, match=r"1.1% of the usual training would fit, which is too little"):
         within(50.0)
     assert [path.name for path in tmp_path.glob("*/study.json")] == ["study.json"]
+    request = replace(request, tune=True)
+    assert within(1800.0).share == short.share / 2, "trials take time, too"
 
 
 def test_a_forecast_counts_the_trials_of_tuning(tmp_path, monkeypatch, capsys):
