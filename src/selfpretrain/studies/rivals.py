@@ -23,13 +23,13 @@ settings of the demonstration (``selfpretrain compare`` without a task), which a
 chosen for self-pretraining, in trials on validation with seeds that no report uses (docs/log.md); the
 Transformer has a second row, trained longer with those that the task brings along. Trained briefly, matched
 scratch is at chance, and would make a rival that needs more steps look worse than it is. So in the brief row
-of the Transformer every measured arm has the best of 23 settings on validation, as many as SPT had at this
-width. In the longer row only the arm ``pooling`` was tuned: the maximum, with one of three learning rates. On
-text a rival of the Transformer has the best of three learning rates on validation, S4D and spoken digits of
-two: as many as SPT had settings there. On photographs and with S4D elsewhere no rival was tuned, but for its
-start from the autocorrelation on curves (23 settings): learning rate, weight decay and batch are those of
-scratch, everything else is the default of the arm; ``--tune`` gives every arm the same trials. Arms with
-Muon, regularisation and masked inputs came later, and are left out on photographs. Curves and text are
+of the Transformer every arm has the best of 23 settings on validation, as many as SPT had at this width. In
+the longer row only the arm ``pooling`` was tuned: the maximum, with one of three learning rates. On text a
+rival of the Transformer has the best of three learning rates on validation, S4D and spoken digits of two: as
+many as SPT had settings there. On photographs and with S4D elsewhere no rival was tuned, but for its start
+from the autocorrelation on curves (23 settings): learning rate, weight decay and batch are those of scratch,
+everything else is the default of the arm; ``--tune`` gives every arm the same trials. Arms that came later
+(Muon, regularisation, masked inputs, autocorrelation) are left out on photographs. Curves and text are
 pretrained with the causal objective, the others with the masked one; on photographs and spoken digits
 networks look both ways.
 """
