@@ -33,9 +33,22 @@ PRETRAINING += ("pretrain.optim.weight_decay=0.1",)
 """The same of arms that pretrain."""
 
 
+ELSEWHERE = (
+    ("stdlib", "attention", "objective=causal", ("1e-3", "4e-3")),
+    ("stdlib", "s4d", "objective=causal", ("2e-3",)),
+    ("spoken-digits", "attention", "objective=masked task.features=mfcc task.split=speakers", ("1e-3",)),
+)
+"""Task, mixer, settings, and learning rates beside that of the task."""
+
+
+def labelled(arm: str) -> str:
+    """Return the name of the stage of an arm that learns from labels."""
+    return "finetune" if arm.startswith("spt") else "scratch"
+
+
 def settings(arm: str) -> Iterator[str]:
     """Yield the 23 settings of an arm."""
-    stage = "finetune" if arm.startswith("spt") else "scratch"
+    stage = labelled(arm)
     for rate, betas in product(RATES, BETAS):
         yield f"{stage}.optim.lr={rate} {stage}.optim.betas={betas}"
     for rate, (batch, steps) in product(RATES[1:4], BATCHES.items()):
@@ -56,16 +69,11 @@ def base(mixer: str) -> str:
 
 def elsewhere(arm: str) -> Iterator[str]:
     """Yield the trials of an arm on other tasks than curves."""
-    stage = "finetune" if arm.startswith("spt") else "scratch"
-    text, digits = "stdlib {} {} objective=causal seed=1000", "spoken-digits {} {} objective=masked seed=1000"
-    digits += " task.features=mfcc task.split=speakers"
-    tried = {(text, "s4d"): ("2e-3",)}
-    if arm not in MIXER:
-        tried |= {(text, "attention"): ("1e-3", "4e-3"), (digits, "attention"): ("1e-3",)}
-    for (task, mixer), rates in tried.items():
-        line = task.format(mixer, arm)
-        yield line
-        yield from (f"{line} {stage}.optim.lr={rate}" for rate in rates)
+    for task, mixer, own, rates in ELSEWHERE:
+        if mixer == MIXER.get(arm, mixer):
+            line = f"{task} {mixer} {arm} {own} seed=1000"
+            yield line
+            yield from (f"{line} {labelled(arm)}.optim.lr={rate}" for rate in rates)
 
 
 for name in FURTHER:

@@ -106,7 +106,7 @@ class ModernZoo(TableStudy):
             pretraining, finetuning = STEPS[label]
             steps = {"pretrain": pretraining, "finetune": finetuning, "scratch": finetuning}
             settings = tuple(f"{stage}.budget.steps={number}" for stage, number in steps.items())
-        rows = [*ZOO.items()]
+        rows = list(ZOO.items())
         if self.scale == "smoke":
             rows = rows[self.small_tasks.index(label) :: len(self.small_tasks)]
         for name, each in rows:
