@@ -67,7 +67,7 @@ def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_tra
     model = SequenceClassifier(**SMALL).fit(TEXTS, ten)
     assert not model.trained_ and model.leaderboard_ == [] and model.kept_score_ is None
     assert (
-        model.kept_.startswith("kept: logistic regression on 1-")
+        model.kept_.startswith("kept: average of logistic regression on 1-")
         and "fewer than 20 labelled examples" in model.kept_
     )
     assert "exhaustive=True" in model.left_out_
@@ -81,8 +81,15 @@ def test_of_labels_too_few_to_hold_any_out_the_usual_simple_method_learns(no_tra
 def test_of_few_values_the_kept_features_remember_no_sequence(no_training):
     x = RANDOM.normal(size=(10, 40)).astype(np.float32)
     model = SequenceClassifier(**SMALL).fit(x, CLASSES[:10])
-    (kept,) = model.simple_
-    assert kept.name.startswith("ridge regression on kernels") and kept.features.computed is None
+    kept = {each.features.name: each.features for each in model.simple_}
+    assert list(kept) == [
+        "kernels (MiniRocket)",
+        "quantiles of intervals (QUANT)",
+        "competing kernels (Hydra)",
+    ]
+    assert kept["kernels (MiniRocket)"].computed is None
+    answers = [each.probabilities(model._to_dataset(x)) for each in model.simple_]
+    assert np.allclose(model.predict_proba(x), np.mean(answers, axis=0))
 
 
 @pytest.mark.parametrize("settings", [{"exhaustive": True}, {"model": "network"}])
@@ -202,8 +209,8 @@ def test_a_setting_that_ctrl_c_ends_in_its_first_fold_is_no_option():
 
 
 def test_ctrl_c_with_labels_too_few_to_hold_any_out_is_told(monkeypatch, no_training):
-    usual = SequenceClassifier._usual_method
-    monkeypatch.setattr(SequenceClassifier, "_usual_method", lambda *given: [usual(*given), interrupt()][0])
+    usual = SequenceClassifier._usual_methods
+    monkeypatch.setattr(SequenceClassifier, "_usual_methods", lambda *given: [usual(*given), interrupt()][0])
     with pytest.warns(UserWarning, match="fit was interrupted: the best so far is kept"):
         model = SequenceClassifier(**SMALL).fit(TEXTS[:10], CLASSES[:10])
     assert model.interrupted_ and model.simple_

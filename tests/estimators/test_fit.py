@@ -399,25 +399,31 @@ def test_a_network_is_kept_only_if_it_is_clearly_better(small, right, expected):
     assert type(leaderboard.chosen(order).model) is expected
 
 
-@pytest.mark.parametrize(("right", "expected"), [(150, AveragePredictor), (149, SimplePredictor)])
-def test_of_two_simple_methods_with_equal_scores_the_average_is_kept(small, right, expected):
-    form = small.predictor_.form
-    simple = SimplePredictor(form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
-    # The first is so sure where it is right that no average has better probabilities.
-    answers = [(Y, hits(places < 150, 0.999)), (Y, hits(places < right, 0.6))]
-    answers[0][1][150:] = np.where(Y[150:, None] == [0, 1], 0.499, 0.501)
-    each = [Candidate(name, simple, found, 1.0, 1) for name, found in zip("ab", answers, strict=True)]
-    kept = leaderboard.judge(None, each, None, 1).kept
-    assert type(kept.model) is expected
-
-
-def test_of_methods_that_are_always_right_the_usual_ones_are_kept_and_not_the_surest(small):
+@pytest.mark.parametrize(
+    ("rights", "expected"),
+    [((150, 150), AveragePredictor), ((150, 149), AveragePredictor), ((150, 147), SimplePredictor)],
+)
+def test_of_simple_methods_the_average_is_kept_unless_it_is_clearly_worse_than_the_best(
+    small, rights, expected
+):
     simple = SimplePredictor(small.predictor_.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
-    sure = {"a": 0.6, "b": 0.7, "c": 0.999}
+    # The best is so sure where it is right that no average has better probabilities, and the other decides.
+    sure = (0.999, 0.9999)
+    answers = [(Y, hits(places < right, by)) for right, by in zip(rights, sure, strict=True)]
+    answers[0][1][150:] = np.where(Y[150:, None] == [0, 1], 0.499, 0.501)
+    answers[1][1][rights[1] :] = np.where(Y[rights[1] :, None] == [0, 1], 0.49, 0.51)
+    each = [Candidate(name, simple, found, 1.0, 1) for name, found in zip("ab", answers, strict=True)]
+    each[1].answers[1][rights[1] : 150] = np.where(Y[rights[1] : 150, None] == [0, 1], 0, 1)
+    assert type(leaderboard.judge(None, each, None, 1).kept.model) is expected
+
+
+def test_of_methods_that_are_always_right_the_first_are_kept_and_not_the_surest(small):
+    simple = SimplePredictor(small.predictor_.form, Ends(), LinearModel(np.zeros((1, 2)), np.zeros(2)))
+    sure = {"a": 0.6, "b": 0.7, "c": 0.8, "d": 0.999}
     each = [Candidate(name, simple, (Y, hits(places >= 0, by)), 1.0, 1) for name, by in sure.items()]
     verdict = leaderboard.judge(None, each, None, 1)
-    assert verdict.kept.name == "average of a and b"
-    assert [row["name"] for row in verdict.table] == ["a", "b", "c", "average of a and b"]
+    assert verdict.kept.name == "average of a, b and c"
+    assert [row["name"] for row in verdict.table] == ["a", "b", "c", "d", "average of a, b and c"]
 
 
 def test_a_better_regression_is_kept_where_most_values_are_equal(small):

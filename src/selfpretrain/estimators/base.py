@@ -64,7 +64,7 @@ class SequenceEstimator(TaskFitting):
             interval, seconds, parameters. By these scores the best is chosen; so they are optimistic.
         kept_: what predicts, as text: the average, the network or a simple method.
         kept_score_: its score, corrected for the choice, with a 95 % interval; None: nothing was held out, as
-            of fewer than 20 labels, of which a usual simple method predicts.
+            of fewer than 20 labels, of which usual simple methods predict.
         trials_: settings of networks that were tried: score, seconds and round.
         trained_: whether the network was trained; False where no step fits into the time limit, a simple
             method makes no error on validation, or nothing is held out of fewer than 20 labels.
@@ -105,7 +105,7 @@ class SequenceEstimator(TaskFitting):
                 limit = TimeLimit.of(self.minutes, interrupted)
                 folds = self._folds(task)
                 simple = self._simple_candidates(task, folds, limit)
-                usual = self._usual_method(task, limit)
+                usual = self._usual_methods(task, limit)
                 found = self._train(task, folds, limit, simple, usual)
                 if interrupted() and not (simple or usual or found.trained):
                     raise KeyboardInterrupt

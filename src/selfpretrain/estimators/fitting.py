@@ -80,7 +80,7 @@ class TaskFitting(EstimatorSettings):
         folds: Sequence[Task],
         limit: TimeLimit,
         simple: Sequence[Candidate],
-        usual: SimplePredictor | None,
+        usual: Sequence[SimplePredictor],
     ) -> Outcome:
         """Train networks, unless validation can show no gain over simple methods, or it was interrupted."""
         trainings = self._trainings(limit.is_up)
@@ -186,14 +186,14 @@ class TaskFitting(EstimatorSettings):
         """Return whether simple methods may be kept."""
         return self.model != "network" and self.scale != "smoke" and self._predicts
 
-    def _usual_method(self, task: Task, limit: TimeLimit) -> SimplePredictor | None:
-        """Fit the usual simple method where labels are too few to hold any out; elsewhere it is None."""
+    def _usual_methods(self, task: Task, limit: TimeLimit) -> tuple[SimplePredictor, ...]:
+        """Fit the usual simple methods where labels are too few to hold any out; elsewhere there are none."""
         if not self._tries_simple or has_val(task):
-            return None
+            return ()
         labelled = labelled_only(task.load("train"))
         if not 0 < len(labelled) < FEW:
-            return None
-        return self._simple_methods(task, [], limit.interrupted).usual(labelled)
+            return ()
+        return self._simple_methods(task, [], limit.interrupted).usual(labelled, limit.at(SIMPLE))
 
     def _become(self, task: Task, found: Outcome) -> Outcome:
         """Take the networks that were trained, calibrate them, and return what they came to then."""
@@ -211,12 +211,12 @@ class TaskFitting(EstimatorSettings):
         return replace(found, answers=answers, problem=problem)
 
     def _keep_best(
-        self, found: Outcome, simple: list[Candidate], folds: Sequence[Task], usual: SimplePredictor | None
+        self, found: Outcome, simple: list[Candidate], folds: Sequence[Task], usual: Sequence[SimplePredictor]
     ) -> None:
         """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
         if usual:
-            self.simple_ = (usual,)
-            self.kept_ = f"kept: {usual.name}; {TOO_FEW}"
+            self.simple_ = tuple(usual)
+            self.kept_ = f"kept: {leaderboard.average_name([each.name for each in usual])}; {TOO_FEW}"
             self.say(self.kept_)
             return
         answers = found.answers

@@ -21,7 +21,16 @@ from ..data.spec import Target
 from ..system.files import Json
 from .predictor import Output
 from .scores import Score, resamples
-from .simple import Answering, Answers, AveragePredictor, Candidate, Options, SimplePredictor, average_answers
+from .simple import (
+    AVERAGED,
+    Answering,
+    Answers,
+    AveragePredictor,
+    Candidate,
+    Options,
+    SimplePredictor,
+    average_answers,
+)
 
 UNDEFINED: dict[Output, float] = {"reals": -np.inf, "sets": 1.0}
 """What is predicted -> metric where nothing can be counted; else 0."""
@@ -29,12 +38,17 @@ SMALLEST = 1e-6
 """Least probability in the log loss: one example is not to decide alone."""
 DRAWS = 200
 """Resamples of the validation examples."""
+ABOVE = 1.0
+"""Standard errors by which a method or network alone must be above an average, or a network above what would
+be kept without it."""
+BELOW = 2.0
+"""Standard errors by which the score of an average with the best probabilities may be below the best one."""
 OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
 
-Kind = Literal["network", "simple", "average", "pair"]
-"""What a candidate is: averages may have the network among them, a pair is of the two best simple methods."""
+Kind = Literal["network", "simple", "average", "simple average"]
+"""What a candidate is: an average has the network among its members, a simple average has not."""
 Key = int | tuple[Any, ...]
 """Number of an option, or those of which an average is made."""
 T = TypeVar("T")
@@ -120,22 +134,21 @@ def _rank(found: tuple[float, float]) -> tuple[float, float]:
 
 
 def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candidate]:
-    """Return the averages of the network and the best simple method, of the two best, and of all three."""
+    """Return the averages of the network and the best simple method, of the best ones, and of all these."""
     return [average_of(members) for members in _averaged(network, ranked(simple))]
 
 
 def _averaged(network: T | None, simple: list[T]) -> list[list[T]]:
     """Return the members of every average, given the simple methods, the best first."""
-    first, pair = simple[:1], simple[:2]
-    found = [pair] if network is None else [[network, *first], pair, [network, *pair]]
+    first, some = simple[:1], simple[:AVERAGED]
+    found = [some] if network is None else [[network, *first], some, [network, *some]]
     return [members for at, members in enumerate(found) if len(members) > 1 and members not in found[:at]]
 
 
 def average_of(members: Sequence[Candidate]) -> Candidate:
     """Return the candidate whose answers are the averages of those of its members."""
-    *most, last = (each.name for each in members)
     return Candidate(
-        f"average of {', '.join(most)} and {last}",
+        average_name([each.name for each in members]),
         AveragePredictor(tuple(each.model for each in members)),
         average_answers([each.answers for each in members]),
         sum(each.seconds for each in members),
@@ -143,15 +156,21 @@ def average_of(members: Sequence[Candidate]) -> Candidate:
     )
 
 
-def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidate:
-    """Return the candidate to keep: an average if its probabilities are the best of all, else the best.
+def average_name(names: Sequence[str]) -> str:
+    """Return the name of an average of methods, or that of the only one."""
+    *most, last = names
+    return f"average of {', '.join(most)} and {last}" if most else last
 
-    An average is kept if its log loss (of numbers, its error) is the smallest and its score at most two
-    standard errors below the best one: where there are folds, validation asks one network at a time, and all
-    of them predict later. A network is kept if it is more than one standard error above the best simple
-    method; otherwise that method is kept, which is smaller and faster, or the average of the two best ones if
-    their scores are equal and its is not lower: validation cannot tell them apart. Standard errors are those
-    of the difference on the same validation examples.
+
+def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidate:
+    """Return the candidate to keep, an average unless validation shows that something else is better.
+
+    An average is kept if its log loss (of numbers, its error) is the smallest of all and its score at most
+    ``BELOW`` standard errors below the best one: where there are folds, validation asks one network at a
+    time, and all of them predict later. Otherwise the average of the best simple methods is kept, unless the
+    best of them is more than ``ABOVE`` standard errors above it: validation can hardly tell them apart, and
+    they err on different examples. A network is kept if it is so far above what would be kept without it,
+    which is smaller and faster. Standard errors are those of the difference on the same examples.
 
     Args:
         groups: (n,) groups of the validation examples, which are resampled as a whole.
@@ -166,7 +185,8 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
 
 def _kind(model: Answering) -> Kind:
     if isinstance(model, AveragePredictor):
-        return "pair" if all(isinstance(each, SimplePredictor) for each in model.members) else "average"
+        simple = all(isinstance(each, SimplePredictor) for each in model.members)
+        return "simple average" if simple else "average"
     return "simple" if isinstance(model, SimplePredictor) else "network"
 
 
@@ -180,15 +200,14 @@ def _kept(output: Output, tallies: list[np.ndarray], kinds: list[Kind]) -> int:
     order = sorted(range(len(found)), key=lambda place: _rank(found[place]), reverse=True)
     best = order[0]
     surest = max(order, key=lambda place: _sureness(output, found[place]))
-    if kinds[surest] in ("average", "pair") and _errors_above(output, tallies[best], tallies[surest]) <= 2:
+    if "average" in kinds[surest] and _errors_above(output, tallies[best], tallies[surest]) <= BELOW:
         return surest
     simple = [place for place in order if kinds[place] == "simple"] or [best]
-    if _errors_above(output, tallies[best], tallies[simple[0]]) > 1:
-        return best
-    score = found[simple[0]][0]
-    pair = [place for place in order if kinds[place] == "pair" and found[place][0] >= score]
-    tied = len(simple) > 1 and found[simple[1]][0] == score
-    return pair[0] if tied and pair else simple[0]
+    average = next((place for place in order if kinds[place] == "simple average"), simple[0])
+    behind = _errors_above(output, tallies[simple[0]], tallies[average]) > ABOVE
+    usual = simple[0] if behind else average
+    networks = kinds[best] in ("network", "average")
+    return best if networks and _errors_above(output, tallies[best], tallies[usual]) > ABOVE else usual
 
 
 def sureness(output: Output, found: Answers) -> float:
@@ -259,7 +278,7 @@ class _Contest:
         mixed = [tuple(each) for each in _averaged(network, order)]
         keys = [*alone, *simple, *mixed]
         kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
-        kinds += ["pair" if set(members) <= set(simple) else "average" for members in mixed]
+        kinds += ["simple average" if set(members) <= set(simple) else "average" for members in mixed]
         bag = np.repeat(np.arange(len(counts)), counts.astype(int))
         return keys[_kept(self.output, [self.tally(key)[bag] for key in keys], kinds)]
 

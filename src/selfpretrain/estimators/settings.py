@@ -65,10 +65,9 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     """Hyperparameters of all estimators: how sequences are read, and how networks are trained on them.
 
     Args:
-        model: best: keep what is best on validation: an average of two or three of the network and the two
-            best simple methods, if it has the best probabilities; else the network, if it is more than a
-            standard error above the best simple method; else that method; network: train and keep the
-            network alone.
+        model: best: keep what is best on validation: an average with the network, if it has the best
+            probabilities; else the network, if it is more than a standard error above simple methods; else
+            the average of the three best of these, or the best; network: train and keep the network alone.
         mixer: a name from `selfpretrain list mixers`; auto: attention up to a length of 512, s4d above.
         objective: pretraining objective from `selfpretrain list objectives`; None: train from scratch; auto:
             causal and masked are tried for symbols, masked for values and for labels of positions, and also

@@ -50,6 +50,8 @@ AT_A_TIME = 2_000
 """Most sequences whose features are in memory at a time where they are predicted."""
 MAX_MEASURED = 200
 """Most labelled sequences on which it is measured whether counts of n-grams help."""
+AVERAGED = 3
+"""Most simple methods in an average."""
 MIN_AVOIDED = 0.025
 """Share of the errors made without these counts that they must avoid."""
 MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
@@ -219,15 +221,21 @@ class SimpleMethods:
             Options([joined[setting] for setting in sound]),
         )
 
-    def usual(self, labelled: SequenceDataset) -> SimplePredictor | None:
-        """Fit the first of the suitable methods, with the setting in the middle; None if there is none."""
-        methods = candidates_for(self.form, labelled)
-        if not methods:
-            return None
-        settings = methods[0].settings(self.form.target)
-        features, x, some = self._features(methods[0], methods[0].measured(self.everything), labelled)
-        with threadpool_limits(1):
-            return self._fit(methods[0], features.forgetful(), x, some, settings[len(settings) // 2])
+    def usual(self, labelled: SequenceDataset, begin: float = math.inf) -> tuple[SimplePredictor, ...]:
+        """Fit the first of the suitable methods, each with the setting in the middle, to be averaged.
+
+        Args:
+            begin: time of ``time.monotonic`` after which only the first is begun.
+        """
+        found: list[SimplePredictor] = []
+        for method in candidates_for(self.form, labelled)[:AVERAGED]:
+            if found and (time.monotonic() > begin or self.stop()):
+                break
+            settings = method.settings(self.form.target)
+            features, x, some = self._features(method, method.measured(self.everything), labelled)
+            with threadpool_limits(1):
+                found.append(self._fit(method, features.forgetful(), x, some, settings[len(settings) // 2]))
+        return tuple(found)
 
     def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
         """Return features without what needs labels, and the answers of every setting on all folds."""

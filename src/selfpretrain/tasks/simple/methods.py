@@ -203,7 +203,7 @@ def simple_methods(
 ) -> list[Method]:
     """Return every simple method, and whether it suits the data as a candidate and as a baseline.
 
-    The first candidate is the usual one, which is kept where nothing can be validated.
+    The first candidates are the usual ones, whose average is kept where nothing can be validated.
 
     Args:
         labelled: number of training examples with a label.
