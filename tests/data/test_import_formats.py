@@ -386,3 +386,79 @@ def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
     assert plan.layout["sequence"] == ["t0", "t1", "t2", "t3"] and plan.found["not used"] == name
     named = importer.plan_import(str(tmp_path / "t.parquet"), ImportOptions(sequence=f"t*,{name}"))
     assert named.layout["sequence"] == ["t0", "t1", "t2", "t3", name]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"patient": [i // 5 for i in range(60)]},
+        {"Speaker_ID": [i // 5 for i in range(60)]},
+        {"sample_id": [i * 7 % 60 for i in range(60)]},
+        {"label_id": [i // 30 for i in range(60)]},
+        {"class": [i // 30 for i in range(60)]},
+        {"split": [i % 3 for i in range(60)]},
+        {"No.": list(range(1, 61))},
+        {"measured": [1_700_000_000 + i for i in range(60)]},
+    ],
+)
+def test_what_tells_a_row_or_its_class_is_no_position(tmp_path, told):
+    columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
+    path = write(tmp_path / "t.csv", told | columns | {"state": ["a"] * 30 + ["b"] * 30})
+    made = bring(path, label="state")
+    assert numbers(made)[9] == [[9 * t % 61 / 8] for t in range(1, 5)]
+    assert next(iter(told)) in made.meta["about"]["notes"][0]
+    named = bring(path, label="state", sequence=",".join([*told, "t*"]))
+    assert len(numbers(named)[9]) == 5
+
+
+def test_columns_that_rise_together_are_positions(tmp_path):
+    columns = {f"t{t}": [i + t for i in range(60)] for t in range(4)}
+    assert numbers(bring(write(tmp_path / "t.csv", columns | {"label": ["a", "b"] * 30})))[9][3] == [12]
+
+
+@pytest.mark.parametrize("others", [("t0", "t1"), ("t0", "t1", "t2", "age"), ("t1", "t2", "t3")])
+def test_a_test_file_with_other_positions_is_refused(tmp_path, others):
+    for name, columns in {"a": ("t0", "t1", "t2"), "b": others}.items():
+        table = {column: [i * 5 % 7 for i in range(30)] for column in columns}
+        write(tmp_path / f"{name}.csv", table | {"label": ["a", "b"] * 15})
+    with pytest.raises(DataError, match="is a position in only one of"):
+        importer.plan_import(str(tmp_path / "a.csv"), ImportOptions(test=str(tmp_path / "b.csv")))
+
+
+def test_one_of_several_columns_of_written_numbers_must_be_named(tmp_path):
+    cells = {name: [f"1 {i + 100}" for i in range(30)] for name in ("left", "right")}  # 1100 in France
+    path = write(tmp_path / "t.tsv", cells | {"label": ["a", "b"] * 15})
+    with pytest.raises(DataError, match="several columns hold lists; give --sequence: left, right"):
+        bring(path)
+    assert numbers(bring(path, sequence="left,right"))[0] == [[1, 1], [100, 100]]
+
+
+def test_a_folder_tells_which_columns_are_not_read(tmp_path):
+    table = {"t0": [i / 8 for i in range(30)], "t1": [0.5] * 30, "label": ["a", "b"] * 15}
+    write(tmp_path / "a.csv", table)
+    write(tmp_path / "b.csv", {"t2": [9] * 30} | table)
+    note = "columns that a.csv lacks are not read in other files: t2"
+    assert note in bring(tmp_path, sequence="t*").meta["about"]["notes"]
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow"])
+def test_categories_of_pandas_are_what_they_stand_for(tmp_path, name):
+    def category(values, kind):
+        return pa.array(values, kind).dictionary_encode()
+
+    who, when = [i % 25 for i in range(100)], [3 - i // 25 for i in range(100)]
+    what = [chr(97 + (5 * t + i) % 26) for i, t in zip(who, when, strict=True)]
+    columns = {"id": category(who, pa.int16()), "time": category(when, pa.int64())}
+    columns |= {"what": category(what, pa.string())}
+    columns |= {"label": category(["xy"[i % 2] for i in who], pa.large_string())}
+    made = bring(write(tmp_path / name, columns), id="id", time="time", value="what")
+    row = sorted(map(str, range(25))).index("4")
+    assert numbers(made)[row] == [4, 9, 14, 19] and labels(made)[row] == "x"
+
+
+def test_decimals_of_databases_are_numbers(tmp_path):
+    cells = [f"{i * 11 % 30}.25" for i in range(30)]
+    columns = {"t0": pa.array(cells).cast(pa.decimal128(9, 2)), "t1": [i * 7 % 30 / 8 for i in range(30)]}
+    columns |= {"t2": [0.5] * 30, "label": ["a", "b"] * 15}
+    made = bring(write(tmp_path / "t.parquet", columns))
+    assert numbers(made)[3] == [[3.25], [21 / 8], [0.5]]

@@ -82,7 +82,8 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def is_number(kind: pa.DataType) -> bool:
     """Return whether cells hold numbers or booleans."""
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    measured = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return measured or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def read_text(array: pa.Array, column: str) -> Ragged:
@@ -182,6 +183,8 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
         return np.full(len(array), np.nan)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
     if not is_number(array.type):
         raise DataError(f"column {column!r} holds {array.type}, not numbers")
     return array.to_numpy(zero_copy_only=False)

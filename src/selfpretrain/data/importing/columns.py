@@ -1,5 +1,6 @@
 """Wide tables, one row per sequence: finds the columns of sequences and labels, and reads them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -150,7 +151,7 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else ends
     facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
     facts |= {"not used": join_names(unused) or "nothing"}
-    notes = [*_hints(unused, sample, options), *notes_on(changed), *table.notes()]
+    notes = [*_hints(unused, sample, options, layout.form), *notes_on(changed), *table.notes()]
     stored = {"kind": layout.signal} | {key: vars(layout)[key] for key in ("form", "sequence", "decimal")}
     vocab = BYTES if found.kind == "text" else 0
     return ImportPlan(found, options, table.name, layout.spot, vocab, facts, notes, stored)
@@ -185,14 +186,21 @@ def _infer(
     return TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal), sample
 
 
-def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions) -> list[str]:
+def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions, form: str) -> list[str]:
     """Return hints on columns whose names suggest a use that the options leave out."""
     hints = []
+    told = [*NUMBERING]
     near = [column for column in unused if column.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
         hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
+        told.append(near[0].lower())
     if "split" in unused:
         hints.append("column 'split' is not used; --split split keeps that division")
+        told.append("split")
+    left = [column for column in unused if column in sample and column.lower() not in told]
+    if form == "wide" and (left := [column for column in left if _is_numeric(sample[column])]):
+        said = "seem to number or to describe the rows, and are not used"
+        hints.append(f"numbers that {said}: {join_names(left)}; --sequence takes all that it names")
     numbering = [column for column in sample if column.lower() in NUMBERING]
     repeats = [column for column in numbering if len(sample[column].unique()) < len(sample[column])]
     if repeats:
@@ -260,18 +268,43 @@ def _form(
     one_text = len(candidates) == 1 and is_text(sample[candidates[0]].type)
     if named and one_text and options.kind in ("tokens", "values"):
         return "written", candidates
-    if columns["lists"]:
-        if len(columns["lists"]) > 1 and not named:
-            raise DataError(f"several columns hold lists; give --sequence: {', '.join(columns['lists'])}")
-        return "lists", columns["lists"]
-    if columns["written"] and options.kind != "text":
-        return "written", columns["written"] if named else columns["written"][:1]
-    numeric = [c for c in columns["numbers"] if named or c.lower() not in NUMBERING]
+    for form in ("lists", "written"):
+        held = columns[form]
+        if not held or (form == "written" and options.kind == "text"):
+            continue
+        if len(held) > 1 and not named:
+            raise DataError(f"several columns hold lists; give --sequence: {', '.join(held)}")
+        return form, held
+    numeric = columns["numbers"] if named else _positions(columns["numbers"], sample)
     longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         # Text wins over fewer numeric columns than it has letters.
         return "text", _one_text(candidates) if named else [longest]
     return "wide", numeric if len(numeric) > 1 else []
+
+
+def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
+    """Return the columns of numbers without those that number, label, group or divide the rows.
+
+    By these a row, its person or its class is known again, whatever the sequences say.
+    """
+    told = {*NUMBERING, *LABELS, *GROUPS, "split"} - {"y"}  # x, y and z may be positions
+    kept = [c for c in numeric if c.strip().lower() not in told and not c.lower().endswith("_id")]
+    stems = Counter(c.rstrip("0123456789") for c in kept)  # t0, t1, ... are positions
+    counting = [c for c in kept if stems[c.rstrip("0123456789")] == 1 and _counts_rows(sample[c])]
+    return [c for c in kept if c not in counting] if len(counting) == 1 else kept  # several: a ramp
+
+
+def _counts_rows(array: pa.Array) -> bool:
+    """Return whether numbers rise by one from row to row, in ten rows or more."""
+    if pa.types.is_boolean(array.type):
+        return False
+    try:
+        numbers = (words(array) if is_text(array.type) else array).cast(pa.float64())
+    except pa.ArrowInvalid:  # words among the numbers, or numbers that are too large
+        return False
+    steps = np.diff(numbers.to_numpy(zero_copy_only=False))
+    return len(steps) > 8 and bool((steps == 1).all())
 
 
 def _one_text(named: list[str]) -> list[str]:

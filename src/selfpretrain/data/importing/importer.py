@@ -111,6 +111,10 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
         said = f"the columns of its sequences in another order than {origin}"
         raise DataError(f"{options.test} has {said}; order them alike")
+    wide = options.header and any(plan.layout and plan.layout["form"] == "wide" for plan in (train, test))
+    if wide and (odd := set(orders[0]) ^ set(orders[1])):
+        one = f"column {min(odd)!r} is a position in only one of {origin} and {options.test}"
+        raise DataError(f"{one}; name the columns of both in --sequence")
     if all(plan.layout and plan.layout["form"] == "long" for plan in (train, test)):
         train, test = share_events(train, test)
     n = int(train.sequences.rows.max(initial=-1)) + 1

@@ -31,6 +31,7 @@ ROWS = 1024  # rows read at a time if their size is unknown
 MAX_NOTES = 3  # most notes on files of a folder
 MAX_ROWS = 1 << 16  # most rows of a batch
 WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes of a value in Parquet
+TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 UNCOMPRESSED = "pandas or pyarrow with compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
@@ -103,8 +104,14 @@ class PartPlaces:
         return self.parts[number].path.relative_to(self.folder).as_posix(), row - self.starts[number]
 
     def notes(self) -> list[str]:
-        """Return notes on the first text files that have not as many rows as lines."""
-        return [self._within(part, note) for part in self.parts for note in part.notes()][:MAX_NOTES]
+        """Return notes on columns that the first file lacks, and on files with not as many rows as lines."""
+        notes = [self._within(part, note) for part in self.parts for note in part.notes()][:MAX_NOTES]
+        known = [name for part in self.parts[:1] for name in part.columns]
+        others = {name for part in self.parts for name in part.columns}.difference(known)
+        if others:
+            shown = join_names(sorted(others), MAX_NOTES)
+            notes.append(f"columns that {self.parts[0].path.name} lacks are not read in other files: {shown}")
+        return notes
 
     def _within(self, part: Table, said: str) -> str:
         """Return what begins with the name of a file, with its path in the folder."""
@@ -277,7 +284,7 @@ def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield a batch without dictionaries, in batches of about ``BATCH`` bytes."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
-        if pa.types.is_dictionary(column.type):
+        if pa.types.is_dictionary(column.type) and column.type.value_type in TEXTS:
             lengths = pc.binary_length(column.dictionary).take(column.indices)
             sizes += lengths.fill_null(0).to_numpy().astype(np.int64)
     piece = (sizes.cumsum() - sizes) // BATCH
@@ -307,8 +314,11 @@ def _arrow(path: Path) -> Table:
             for batch in _bounded(path, iter(batches)):
                 batch.validate(full=True)  # Arrow does not check by itself that offsets are within the file
                 step = max(min(BATCH * len(batch) // max(batch.nbytes, 1), MAX_ROWS), 1)
-                for at in range(0, len(batch), step):
-                    yield batch.select(columns).slice(at, step)
+                chosen = batch.select(columns)
+                pieces = (
+                    piece for at in range(0, len(batch), step) for piece in _unpacked(chosen.slice(at, step))
+                )
+                yield from _bounded(path, pieces)
 
     with reader() as opened:
         schema = opened.schema
