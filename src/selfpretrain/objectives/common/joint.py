@@ -8,6 +8,7 @@ Their techniques differ in detail; this is the simplest one that uses only what 
 """
 
 from dataclasses import replace
+from operator import attrgetter
 
 import torch
 from torch import Tensor, nn
@@ -48,15 +49,13 @@ class Joint(Objective):
     denoise: Denoise
     weight: Positive = 1.0  # of the denoising loss, the mean over the masked positions of a batch
 
-    @property
-    def masks_inputs(self) -> bool:  # type: ignore[override]  # those of the denoising objective
-        """Return whether the denoising objective masks inputs."""
-        return self.denoise.masks_inputs
-
-    @property
-    def needs_causal(self) -> bool:  # type: ignore[override]  # that of the denoising objective
-        """Return whether the denoising objective needs a causal model."""
-        return self.denoise.needs_causal
+    masks_inputs = property(attrgetter("denoise.masks_inputs"))
+    needs_causal = property(attrgetter("denoise.needs_causal"))
+    # Metrics and answers are those of the labels.
+    scores = property(attrgetter("labels.scores"))
+    shares = property(attrgetter("labels.shares"))
+    confidence = property(attrgetter("labels.confidence"))
+    predict = property(attrgetter("labels.predict"))
 
     @property
     def reads_inputs(self) -> bool:  # type: ignore[override]  # those of both
@@ -100,22 +99,6 @@ class Joint(Objective):
         """Return the metric sums of the labels."""
         label_outputs, _, label_targets = self._split_outputs(outputs, targets, form)
         return self.labels.metric_sums(label_outputs, label_targets, form)
-
-    def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Return the metrics of the labels."""
-        return self.labels.scores(metric_sums)
-
-    def shares(self, outputs: Tensor, targets: ObjectiveBatch) -> Tensor:
-        """Return the shares of the labels, see ``Objective.shares``."""
-        return self.labels.shares(outputs, targets)
-
-    def confidence(self, outputs: Tensor) -> Tensor | None:
-        """Return the predicted probability of each label."""
-        return self.labels.confidence(outputs)
-
-    def predict(self, outputs: Tensor) -> Tensor:
-        """Return the predicted labels."""
-        return self.labels.predict(outputs)
 
     def _split_outputs(
         self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec
