@@ -30,6 +30,7 @@ class Arm(abc.ABC):
     column: ClassVar[str]  # its name in tables
     compute: ClassVar[Literal["matched", "finetuning"]] = "matched"
     against: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # columns whose scores are subtracted from its own
+    pretrains: ClassVar[bool] = False  # whether the mixer must be able to denoise
 
     @abc.abstractmethod
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
@@ -42,12 +43,13 @@ class Arm(abc.ABC):
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return why the arm does not exist for a task or an architecture; "" if it does."""
-        return ""
+        return NO_SPT if self.pretrains and not arms.model.mixer.denoises else ""
 
 
 class MuonStages(Arm):
     """SPT with Muon in some of its stages, for the FLOPs that each has with AdamW."""
 
+    pretrains = True
     before: ClassVar[bool] = True  # whether Muon pretrains
     after: ClassVar[bool] = True  # whether Muon finetunes
 
@@ -61,12 +63,7 @@ class MuonStages(Arm):
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return why the mixer cannot be pretrained, or not with Muon; "" if it can."""
-        return pretraining_refusal(arms) or muon_refusal(task, arms)
-
-
-def pretraining_refusal(arms: ArmRecipes) -> str:
-    """Return why an architecture cannot be pretrained; "" if it can."""
-    return "" if arms.model.mixer.denoises else NO_SPT
+        return super().refusal(task, arms) or muon_refusal(task, arms)
 
 
 def muon_refusal(task: Task, arms: ArmRecipes) -> str:

@@ -8,7 +8,7 @@ from ...tasks.procedural import Procedural
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..recipes.arms import ArmRecipes, budget_of
-from .base import Arm, pretraining_refusal
+from .base import Arm
 
 LARGEST = 60_000
 """Maximum number of generated sequences."""
@@ -22,6 +22,7 @@ class Elsewhere(Arm):
     """
 
     column = "pretrained elsewhere"
+    pretrains = True
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the recipe of SPT with another source of sequences, for the same FLOPs."""
@@ -33,10 +34,6 @@ class Elsewhere(Arm):
             budget=budget_of(Recipe(task, arms.model, (arms.pretrain,)), planner),
         )
         return Recipe(task, arms.model, (pretrain, arms.finetune))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot be pretrained; "" if it can."""
-        return pretraining_refusal(arms)
 
 
 arm = Elsewhere

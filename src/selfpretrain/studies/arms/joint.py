@@ -9,7 +9,7 @@ from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..recipes.arms import ArmRecipes, matched_stage
-from .base import Arm, pretraining_refusal
+from .base import Arm
 
 
 @spec
@@ -20,6 +20,7 @@ class JointTraining(Arm):
     """
 
     column = "scratch (matched), denoising at once"
+    pretrains = True
 
     weight: Positive = 1.0  # of the denoising loss
 
@@ -39,7 +40,7 @@ class JointTraining(Arm):
             return "augmentation with labels and denoising at once is not offered"
         if not arms.pretrain.objective.rebuilds:
             return "labels and latent targets at once are not offered"
-        return pretraining_refusal(arms)
+        return super().refusal(task, arms)
 
 
 arm = JointTraining

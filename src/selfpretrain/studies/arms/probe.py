@@ -7,7 +7,7 @@ from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..recipes.arms import ArmRecipes, budget_of
-from .base import Arm, pretraining_refusal
+from .base import Arm
 
 EVERYTHING_BUT_THE_HEAD = ("embed.*", "blocks.*")
 """Names of frozen parameters; those of a final norm follow where there is one."""
@@ -23,6 +23,7 @@ class HeadAlone(Arm):
     """
 
     column = "SPT, head alone"
+    pretrains = True
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the recipe of SPT with a frozen network in its second stage, for the same FLOPs."""
@@ -35,10 +36,6 @@ class HeadAlone(Arm):
             optim=replace(arms.finetune.optim, optimizer="adamw"),  # a head has no matrix for Muon
         )
         return Recipe(task, arms.model, (arms.pretrain, head))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot be pretrained; "" if it can."""
-        return pretraining_refusal(arms)
 
 
 arm = HeadAlone

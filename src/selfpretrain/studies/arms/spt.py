@@ -5,7 +5,7 @@ from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
-from .base import Arm, pretraining_refusal
+from .base import Arm
 
 
 @spec
@@ -14,14 +14,11 @@ class SelfPretraining(Arm):
 
     column = SPT
     against = (MATCHED, SCRATCH)
+    pretrains = True
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the recipe with both stages."""
         return Recipe(task, arms.model, (arms.pretrain, arms.finetune))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot be pretrained; "" if it can."""
-        return pretraining_refusal(arms)
 
 
 arm = SelfPretraining

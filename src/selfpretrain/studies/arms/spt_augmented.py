@@ -5,7 +5,7 @@ from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..recipes.arms import MATCHED, SPT, ArmRecipes, augmented
-from .base import Arm, augmentation_of, augmentation_refusal, pretraining_refusal
+from .base import Arm, augmentation_of, augmentation_refusal
 
 
 @spec
@@ -14,6 +14,7 @@ class AugmentedSpt(Arm):
 
     column = "SPT, augmented"
     against = ("scratch (matched), augmented", SPT, MATCHED)
+    pretrains = True
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the recipe of SPT with augmented batches in both stages."""
@@ -23,7 +24,7 @@ class AugmentedSpt(Arm):
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return why the inputs cannot be augmented or the mixer not be pretrained; "" if both can."""
-        return augmentation_refusal(task) or pretraining_refusal(arms)
+        return augmentation_refusal(task) or super().refusal(task, arms)
 
 
 arm = AugmentedSpt
