@@ -38,6 +38,7 @@ LONG = {
     "long-images",
     "lra-zoo",
     "modern-zoo",
+    "objectives",
     "pooling",
     "ranking",
     "rivals",

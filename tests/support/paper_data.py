@@ -8,7 +8,7 @@ import pytest
 
 from selfpretrain.training.cost import Planner
 
-UNFINISHED = ("long-images",)
+UNFINISHED = ("long-images", "objectives")
 """Studies of whose results some ship."""
 ROUGH = Planner(0)
 """The planner of tests in which it does not matter how long matched arms are."""
