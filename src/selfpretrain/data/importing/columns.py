@@ -292,7 +292,8 @@ def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
     kept = [c for c in numeric if c.strip().lower() not in told and not c.lower().endswith("_id")]
     stems = Counter(c.rstrip("0123456789") for c in kept)  # t0, t1, ... are positions
     counting = [c for c in kept if stems[c.rstrip("0123456789")] == 1 and _counts_rows(sample[c])]
-    return [c for c in kept if c not in counting] if len(counting) == 1 else kept  # several: a ramp
+    counts = len(counting) == 1 and len(kept) > 2  # several: a ramp
+    return [c for c in kept if c not in counting] if counts else kept
 
 
 def _counts_rows(array: pa.Array) -> bool:
