@@ -18,11 +18,10 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from archive import series
-from competing_kernels import accuracy, candidates
+from competing_kernels import accuracy, candidates, missing
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.simple import AveragePredictor, Candidate
 from selfpretrain.tasks.base import load_task
-from selfpretrain.tasks.ucr import SETS
 
 MAX_VALUES = 260_000
 MAX_TEST = 1000
@@ -48,14 +47,7 @@ def main() -> None:
     """Measure what the table lacks."""
     torch.set_num_threads(1)
     table = Path(sys.argv[1])
-    if not table.exists():
-        table.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
-    with table.open(encoding="utf-8", newline="") as file:
-        known = {row["set"] for row in csv.DictReader(file, delimiter="\t")}
-    values = {name: int(row["train"]) * int(row["length"]) for name, row in SETS.items()}
-    for name in sorted(values, key=values.__getitem__):
-        if name in known or values[name] > MAX_VALUES:
-            continue
+    for name in missing(table, COLUMNS, MAX_VALUES):
         train, test = drawn(name)
         y = train[:, 0]
         found = candidates(series(train[:, 1:]), y)

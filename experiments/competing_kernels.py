@@ -10,6 +10,7 @@ candidate is scored on the archive's test series. Sets that the table has are no
 import contextlib
 import csv
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +67,25 @@ def measure(name: str) -> dict[str, str] | None:
     return dict(zip(COLUMNS, cells, strict=True))
 
 
+def missing(table: Path, columns: Sequence[str], most: int) -> Iterator[str]:
+    """Begin a table if it is not there, and yield the sets that it lacks, small ones first.
+
+    Args:
+        most: maximum number of values in training.
+    """
+    if not table.exists():
+        table.write_text("\t".join(columns) + "\n", encoding="utf-8")
+    with table.open(encoding="utf-8", newline="") as file:
+        known = {row["set"] for row in csv.DictReader(file, delimiter="\t")}
+    values = {name: int(row["train"]) * int(row["length"]) for name, row in SETS.items()}
+    yield from (n for n in sorted(values, key=values.__getitem__) if n not in known and values[n] <= most)
+
+
 def main() -> None:
     """Measure what the table lacks."""
     torch.set_num_threads(1)
     table = Path(sys.argv[1])
-    if not table.exists():
-        table.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
-    with table.open(encoding="utf-8", newline="") as file:
-        known = {row["set"] for row in csv.DictReader(file, delimiter="\t")}
-    values = {name: int(row["train"]) * int(row["length"]) for name, row in SETS.items()}
-    for name in sorted(values, key=values.__getitem__):
-        if name in known or values[name] > MAX_VALUES:
-            continue
+    for name in missing(table, COLUMNS, MAX_VALUES):
         row = measure(name)
         if row:
             with table.open("a", encoding="utf-8", newline="") as file:

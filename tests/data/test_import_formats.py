@@ -389,7 +389,7 @@ def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "described",
     [
         {"patient": [i // 5 for i in range(60)]},
         {"Speaker_ID": [i // 5 for i in range(60)]},
@@ -401,13 +401,13 @@ def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
         {"measured": [1_700_000_000 + i for i in range(60)]},
     ],
 )
-def test_what_tells_a_row_or_its_class_is_no_position(tmp_path, told):
+def test_what_tells_a_row_or_its_class_is_no_position(tmp_path, described):
     columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
-    path = write(tmp_path / "t.csv", told | columns | {"state": ["a"] * 30 + ["b"] * 30})
+    path = write(tmp_path / "t.csv", described | columns | {"state": ["a"] * 30 + ["b"] * 30})
     made = bring(path, label="state")
     assert numbers(made)[9] == [[9 * t % 61 / 8] for t in range(1, 5)]
-    assert next(iter(told)) in made.meta["about"]["notes"][0]
-    named = bring(path, label="state", sequence=",".join([*told, "t*"]))
+    assert next(iter(described)) in made.meta["about"]["notes"][0]
+    named = bring(path, label="state", sequence=",".join([*described, "t*"]))
     assert len(numbers(named)[9]) == 5
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import paper_data
-import toys
 from selfpretrain import registry
 from selfpretrain.data.paths import folders
 from selfpretrain.runner.plan import plan_recipes
@@ -23,7 +22,7 @@ RUNS = Workspace(Path("runs"))
 GOLDEN = Path(__file__).parent / "golden" / "cells.tsv"
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
 DATA = Path(os.environ.get("SELFPRETRAIN_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
-NAMES = [name for name in registry.names("studies") if name not in ("compare", *toys.UNMEASURED)]
+NAMES = [name for name in registry.names("studies") if name not in ("compare", *paper_data.UNMEASURED)]
 LONG = {
     "amos-figure-3",
     "amos-table-1",

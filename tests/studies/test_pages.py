@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("drawn_pictures")
 ROOT = Path(__file__).parents[2]
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""
-NAMES = [name for name in registry.names("studies") if name not in ("compare", *toys.UNMEASURED)]
+NAMES = [name for name in registry.names("studies") if name not in ("compare", *paper_data.UNMEASURED)]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_every_page_is_what_its_results_give(tool, name, tmp_path, monkeypatch, 
     agree(tool, name, tmp_path)
 
 
-@pytest.mark.parametrize("name", toys.UNMEASURED)
+@pytest.mark.parametrize("name", paper_data.UNMEASURED)
 def test_a_study_without_results_is_none_of_the_others(name):
     assert not (SHIPPED / f"{name}.small.jsonl.xz").exists(), "take it out of UNMEASURED"
     assert registry.find("studies", name)

@@ -16,9 +16,6 @@ from selfpretrain.mixers.base import LayerContext, Mixer
 from selfpretrain.shapes import PaddingMask, Vectors
 from selfpretrain.tasks.base import Card, Task
 
-UNMEASURED = ("s4d-or-mamba",)
-"""Studies whose settings are written down and whose results do not ship yet."""
-
 
 def has_cells(kind: type[Mixer]) -> bool:
     """Whether a mixer is made of recurrent cells of its own module."""

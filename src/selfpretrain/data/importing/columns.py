@@ -189,16 +189,17 @@ def _infer(
 def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions, form: str) -> list[str]:
     """Return hints on columns whose names suggest a use that the options leave out."""
     hints = []
-    told = [*NUMBERING]
+    known = [*NUMBERING]
     near = [column for column in unused if column.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
         hints.append(f"column {near[0]!r} is not used; --group {near[0]} keeps what belongs together")
-        told.append(near[0].lower())
+        known.append(near[0].lower())
     if "split" in unused:
         hints.append("column 'split' is not used; --split split keeps that division")
-        told.append("split")
-    left = [column for column in unused if column in sample and column.lower() not in told]
-    if form == "wide" and (left := [column for column in left if _is_numeric(sample[column])]):
+        known.append("split")
+    others = [column for column in unused if column in sample and column.lower() not in known]
+    left = [column for column in others if _is_numeric(sample[column])]
+    if form == "wide" and left:
         said = "seem to number or to describe the rows, and are not used"
         hints.append(f"numbers that {said}: {join_names(left)}; --sequence takes all that it names")
     numbering = [column for column in sample if column.lower() in NUMBERING]
@@ -288,8 +289,8 @@ def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
 
     By these a row, its person or its class is known again, whatever the sequences say.
     """
-    told = {*NUMBERING, *LABELS, *GROUPS, "split"} - {"y"}  # x, y and z may be positions
-    kept = [c for c in numeric if c.strip().lower() not in told and not c.lower().endswith("_id")]
+    names = {*NUMBERING, *LABELS, *GROUPS, "split"} - {"y"}  # x, y and z may be positions
+    kept = [c for c in numeric if c.strip().lower() not in names and not c.lower().endswith("_id")]
     stems = Counter(c.rstrip("0123456789") for c in kept)  # t0, t1, ... are positions
     counting = [c for c in kept if stems[c.rstrip("0123456789")] == 1 and _counts_rows(sample[c])]
     counts = len(counting) == 1 and len(kept) > 2  # several: a ramp
