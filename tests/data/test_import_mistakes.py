@@ -89,6 +89,8 @@ MISTAKES = [
     ("t.csv", "", {}, r"t\.csv is empty"),
     ("t.csv", "text,label\n", {}, "no rows"),
     ("t.csv", "text,text,label\n", {}, "two columns called 'text'"),
+    ("t.csv", f"# my study\n{table()}", {}, "first line, '# my study', looks like a comment"),
+    ("t.csv", f"#1\n#2\n{table().replace(',', ';')}", {}, "first line, '#1', looks like a comment"),
     ("t.csv", table(header="text,kind"), {}, "which column holds the labels.*text, kind"),
     ("t.csv", table(), {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
     ("t.csv", table(), {"group": "patient"}, "no column 'patient'"),

@@ -16,6 +16,7 @@ from selfpretrain.estimators.search import Search
 from selfpretrain.estimators.simple import SimpleMethods
 from selfpretrain.estimators.training import Trainings
 from selfpretrain.runner import stage
+from selfpretrain.system.startup import others_interrupt
 from selfpretrain.training.train import train
 
 SMALL = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 1, "objective": "masked", "device": "cpu"}
@@ -163,6 +164,29 @@ def test_ctrl_c_in_training_keeps_the_best_so_far(monkeypatch, tmp_path, capfd, 
     assert "stopping: the best so far is kept" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_end_a_script_but_the_command_takes_them_as_ctrl_c(monkeypatch, no_training, ending):
+    candidate = SimpleMethods.candidate
+    taken = []
+    before = signal.signal(ending, lambda number, frame: taken.append(number))
+
+    def ended(self, *arguments):
+        found = candidate(self, *arguments)
+        os.kill(os.getpid(), ending)
+        return found
+
+    monkeypatch.setattr(SimpleMethods, "candidate", ended)
+    try:
+        assert not SequenceClassifier(**SMALL).fit(TEXTS, CLASSES).interrupted_
+        assert set(taken) == {ending}
+        taken.clear()
+        with others_interrupt(), pytest.warns(UserWarning, match="not trained: it was interrupted"):
+            assert SequenceClassifier(**SMALL).fit(TEXTS, CLASSES).interrupted_
+        assert not taken
+    finally:
+        signal.signal(ending, before)
+
+
 def test_ctrl_c_before_anything_is_fitted_or_twice_stops_at_once(monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     interrupted_in_training(monkeypatch)
@@ -175,7 +199,8 @@ def test_ctrl_c_before_anything_is_fitted_or_twice_stops_at_once(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path, ending):
     rows = "\n".join(f"{text},{label}" for text, label in zip(TEXTS, CLASSES, strict=True))
     (tmp_path / "train.csv").write_text(f"text,side\n{rows}\n")
     more = ["--label", "side", "--exhaustive", "--pretrain-epochs", "1e6", "--set", "width=8", "-o", "model"]
@@ -187,7 +212,7 @@ def test_the_command_saves_the_best_so_far_at_ctrl_c(tmp_path):
     for line in process.stderr:
         said.append(line)
         if line.startswith("fit: "):  # networks are planned
-            process.send_signal(signal.SIGINT)
+            process.send_signal(ending)
             break
     out, rest = process.communicate(timeout=300)
     lines = ["".join(said), *rest.splitlines()]

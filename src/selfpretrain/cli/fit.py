@@ -76,6 +76,7 @@ def fit(
     from ..data.importing.options import ImportOptions
     from ..estimators import files
     from ..system.progress import show_progress
+    from ..system.startup import others_interrupt
 
     options = ImportOptions(**dataclasses.asdict(columns))
     settings: dict[str, Any] = {"model": model, "mixer": mixer, "scale": scale, "calibrate": calibrate}
@@ -88,7 +89,7 @@ def fit(
     settings |= {"random_state": seed, "runs": runs, "device": device, "verbose": not quiet}
     given = assignments(set_, example="pooling=max")
     settings |= {name: read_value(text) for name, text in given.items()}
-    with show_progress(quiet):
+    with show_progress(quiet), others_interrupt():
         estimator = files.fit(data, options, settings, output)
     folder = estimator.save(output)
     if estimator.kept_:

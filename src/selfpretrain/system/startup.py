@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,10 +67,12 @@ def catch_signals() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def catch_interrupt(said: str) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether a signal asked to stop; a second one raises KeyboardInterrupt.
+    """Yield a function that returns whether Ctrl-C asked to stop; a second one raises KeyboardInterrupt.
+
+    Other signals keep what they do: a program that calls us ends by those that are to end it.
 
     Args:
-        said: line that the first one writes to stderr.
+        said: line that is written to stderr the first time.
     """
     received: list[int] = []
 
@@ -80,8 +82,22 @@ def catch_interrupt(said: str) -> Iterator[Callable[[], bool]]:
         received.append(number)
         os.write(2, f"{said}\n".encode())
 
-    with _handled(handle):
+    with _handled(handle, SIGNALS[:1]):
         yield lambda: bool(received)
+
+
+@contextmanager
+def others_interrupt() -> Iterator[None]:
+    """Let the other signals do in this block what Ctrl-C does."""
+
+    def handle(number: int, frame: Any) -> None:
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):  # Ctrl-C is ignored in the background of a shell
+            raise KeyboardInterrupt
+        interrupt(number, frame)
+
+    with _handled(handle, SIGNALS[1:]):
+        yield
 
 
 @contextmanager
@@ -96,14 +112,16 @@ def raise_on_signal() -> Iterator[None]:
 
 
 @contextmanager
-def _handled(handle: Callable[[int, Any], None]) -> Iterator[None]:
+def _handled(
+    handle: Callable[[int, Any], None], signals: Sequence[signal.Signals] = SIGNALS
+) -> Iterator[None]:
     """Handle signals in this block; in other threads than the main one, which gets them, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {number: signal.getsignal(number) for number in SIGNALS}
+    previous = {number: signal.getsignal(number) for number in signals}
     optional = {getattr(signal, "SIGHUP", None)}  # under nohup SIGHUP is ignored, and stays so
-    numbers = [n for n in SIGNALS if n not in optional or previous[n] is not signal.SIG_IGN]
+    numbers = [n for n in signals if n not in optional or previous[n] is not signal.SIG_IGN]
     for number in numbers:
         signal.signal(number, handle)
     try:

@@ -26,6 +26,7 @@ CSV_ERRORS = {
     "twice",
 }
 """Part of what Python says of a file with a separator -> what is said here."""
+FIRST = 20  # rows by which a comment is told from a header
 HEAD = 1 << 20  # characters by which the separator is found; at most 100 lines
 ARFF_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"%{][^,%]*)?)\s*(,|$)""")
 """A cell of ARFF with the comma after it: quoted in one of two ways, or not."""
@@ -96,7 +97,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     """Open a text file with a separator.
 
     Raises:
-        DataError: if it is empty, or two columns have one name.
+        DataError: if it is empty, begins with a comment, or two columns have one name.
     """
     code = encoding or _encoding(path)
     separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, code)
@@ -105,9 +106,15 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     def read() -> Iterator[TextRow]:
         return islice(_rows(path, code, separator, quoted), int(header), None)
 
-    names = next((row.cells for row in _rows(path, code, separator, quoted)), [])
-    if not names:
+    first = [row.cells for row in islice(_rows(path, code, separator, quoted), FIRST)]
+    if not first:
         raise DataError(f"{path.name} is empty; its first row must name the columns")
+    names = first[0]
+    if names[0].startswith("#") and len(names) != len(first[-1]):
+        raise DataError(
+            f"{path.name}: the first line, {names[0][:40]!r}, looks like a comment; remove it and those like "
+            f"it, so that the first row names the columns"
+        )
     if not header:
         names = [f"c{i}" for i in range(1, len(names) + 1)]
     name, count = Counter(names).most_common(1)[0]
@@ -179,7 +186,7 @@ def _is_quoted(path: Path, code: str) -> bool:
 
 
 def _separator(path: Path, code: str) -> str:
-    """Return the separator by which most of the first rows have as many cells as the very first."""
+    """Return the separator by which most of the first rows, without comments, have as many cells as one."""
     head: list[str] = []
     size = 0
     with _text(path, code) as file:
@@ -188,6 +195,7 @@ def _separator(path: Path, code: str) -> str:
             size += len(line)
             if len(head) == 100 or size > HEAD:
                 break
+    head = [line for line in head if not line.startswith("#")] or head
     fits = {separator: _fit(head, separator) for separator in SEPARATORS if separator != " "}
     if not fits["\t"] and _in_columns([line.split() for line in head]):
         return " "
