@@ -50,6 +50,13 @@ def test_answers_are_those_of_scikit_learn():
     assert np.allclose(numbers.scores(X)[:, 0], theirs.predict(X))
 
 
+def test_only_leaves_have_answers():
+    y = np.arange(len(X)) % 24
+    model = fit_random(X, y, WEIGHTS, Classes(tuple(map(str, range(24)))), 0.5)
+    assert len(model.answers) == (model.feature < 0).sum() and model.answers.dtype == np.float32
+    assert (model.scores(X).argmax(1) == y).all()
+
+
 def test_trees_of_other_outputs_are_refused():
     state = fit_random(X, (X[:, 0] > 0).astype(int), WEIGHTS, Classes(("a", "b")), 0.5).state()
     RandomTrees.load(state, 2)

@@ -41,6 +41,15 @@ def test_all_data_have_methods_and_no_two_have_one_name(signal, target, lengths,
     assert bool(of_all) == (unlabelled and not none)
 
 
+@pytest.mark.parametrize(("labelled", "classes"), [(7_000, 24), (100_000, 5), (1_800, 42)])
+def test_many_rows_or_classes_have_trees_on_intervals(labelled, classes):
+    form = SequenceSpec(Values(), 46, Classes(tuple(map(str, range(classes)))))
+    every = simple_methods(form, labelled, torch.full((labelled,), 46))
+    assert {"quantiles of intervals (QUANT)", "statistics of values"} <= {
+        each.features().name for each in every if each.candidate
+    }
+
+
 FORMS = [SequenceSpec(signal, 20, target) for signal, target in product(SIGNALS, TARGETS)]
 LISTED = {
     each.features().name: form

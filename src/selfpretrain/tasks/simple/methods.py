@@ -54,7 +54,10 @@ from .ridge import STRENGTHS, fit_ridge
 from .symbols import Ends, Neighbours, NGrams, Places, Windows
 
 POSITIONS = 50_000  # maximum number of positions to fit on, for classes of positions
+MAX_DENSE = 8_000  # maximum number of examples to fit a candidate on, if its features are dense numbers
 MAX_BOOSTED = 20_000  # maximum rows times outputs of boosted trees: some seconds per fit
+MAX_RANDOM = 200_000  # the same of random trees: at most some 100 MB are saved
+MAX_MANY = 4_000  # maximum examples with many random kernels: ridge regression takes some 15 seconds
 
 Fitted = SavedModel | UnsavedModel
 Fit = Callable[[Any, np.ndarray, np.ndarray, Target, Any], Fitted]
@@ -228,8 +231,11 @@ def simple_methods(
     outputs = labelled * form.target.outputs
     few = outputs <= MAX_BOOSTED
     sets = isinstance(form.target, ClassSets)
-    in_intervals = values and few and not sets and labelled * numbers <= MAX_INTERVALS
-    many_kernels = partial(SharedKernels, MANY_FEATURES if few else FEATURES)
+    rows = min(labelled, MAX_DENSE)
+    trees = values and not sets and rows * form.target.outputs <= MAX_RANDOM
+    in_intervals = trees and rows * numbers <= MAX_INTERVALS
+    many = labelled <= MAX_MANY and (few or not sets)  # sets have a regression per class
+    many_kernels = partial(SharedKernels, MANY_FEATURES if many else FEATURES)
     competing = kernels and count_answers(int(lengths.sum()), int(lengths.max())) <= MAX_ANSWERS
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)
@@ -245,7 +251,7 @@ def simple_methods(
         Method(CompetingKernels, CALIBRATED, (STRENGTHS,), candidate=competing),
         Method(FlatValues, LINEAR, LOGISTIC, candidate=flat, baseline=flat),
         Method(Summary, LINEAR, LOGISTIC, candidate=values, baseline=summarised),
-        Method(Statistics, RANDOM, SHARES_OF_FEW, candidate=values and few and classes),
+        Method(Statistics, RANDOM, SHARES_OF_FEW, candidate=trees and classes),
         Method(Statistics, BOOSTED, DEPTHS, candidate=values and few and not classes),
         Method(KernelShares, RIDGE, ALPHAS, baseline=kernels and classes),
         Method(FlatValues, NEAREST, (1,), baseline=flat and classes),

@@ -225,7 +225,8 @@ class RandomTrees(Trees):
     """Logits of the mean probabilities of all trees, or the mean of their numbers.
 
     Args:
-        answers: (nodes, K) shares of the classes among the training rows of a leaf, or their mean number.
+        answers: (leaves, K) shares of the classes among the training rows of a leaf, or their mean number; leaves
+            in the order of nodes.
     """
 
     answers: np.ndarray
@@ -241,7 +242,11 @@ class RandomTrees(Trees):
         """Return logits, or numbers (rows, K)."""
         if isinstance(x, Rows):
             return x.scores(self.scores)
-        mean = sum(self.answers[leaf] for leaf in self.leaves(x)) / len(self.root)
+        number = np.cumsum(self.feature < 0) - 1  # of a leaf
+        found = np.zeros((len(x), self.answers.shape[1]))
+        for leaf in self.leaves(x):
+            found += self.answers[number[leaf]]
+        mean = found / len(self.root)
         return np.asarray(mean if mean.shape[1] == 1 else np.log(np.maximum(mean, LEAST)))
 
     @classmethod
@@ -252,7 +257,7 @@ class RandomTrees(Trees):
             ValueError: if the trees are not those of a model with as many outputs, or do not end.
         """
         found = cls.of(state)
-        if found.answers.shape != (len(found.feature), outputs) or not len(found.root):
+        if found.answers.shape != ((found.feature < 0).sum(), outputs) or not len(found.root):
             raise ValueError(
                 f"{len(found.root)} trees with answers {found.answers.shape} for {outputs} outputs"
             )
@@ -278,10 +283,13 @@ def fit_random(
         check_time()
         model.set_params(n_estimators=number).fit(x, y, weights)
     trees = [each.tree_ for each in model.estimators_]
-    answers = np.zeros((sum(tree.node_count for tree in trees), target.outputs))
-    columns = [0] if numbers else model.classes_
-    answers[:, columns] = np.concatenate([tree.value[:, 0] for tree in trees])
-    return RandomTrees(**_nodes(trees), answers=answers)
+    nodes = _nodes(trees)
+    of_leaves = np.concatenate([tree.value[tree.feature < 0, 0] for tree in trees])
+    if numbers:
+        return RandomTrees(**nodes, answers=of_leaves)
+    answers = np.zeros((len(of_leaves), target.outputs), np.float32)  # leaves are many, and mostly of one class
+    answers[:, model.classes_] = of_leaves
+    return RandomTrees(**nodes, answers=answers)
 
 
 def fit_boosted(
