@@ -225,8 +225,8 @@ class RandomTrees(Trees):
     """Logits of the mean probabilities of all trees, or the mean of their numbers.
 
     Args:
-        answers: (leaves, K) shares of the classes among the training rows of a leaf, or their mean number; leaves
-            in the order of nodes.
+        answers: (leaves, K) shares of the classes among the training rows of a leaf, or their mean number, in
+            the order of nodes.
     """
 
     answers: np.ndarray
@@ -287,7 +287,7 @@ def fit_random(
     of_leaves = np.concatenate([tree.value[tree.feature < 0, 0] for tree in trees])
     if numbers:
         return RandomTrees(**nodes, answers=of_leaves)
-    answers = np.zeros((len(of_leaves), target.outputs), np.float32)  # leaves are many, and mostly of one class
+    answers = np.zeros((len(of_leaves), target.outputs), np.float32)  # leaves are many
     answers[:, model.classes_] = of_leaves
     return RandomTrees(**nodes, answers=answers)
 
