@@ -44,7 +44,7 @@ from ..training.train import Stop, never
 from .predictor import Output, Predictor
 
 MAX_EXAMPLES = 20_000
-"""Most labelled examples that a simple method is fitted on, if its features are symbols; else ``MAX_DENSE``."""
+"""Most labelled examples to fit a simple method on, if its features are symbols; else ``MAX_DENSE``."""
 AT_A_TIME = 2_000
 """Most sequences whose features are in memory at a time where they are predicted."""
 MAX_MEASURED = 200
