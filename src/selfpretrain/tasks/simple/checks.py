@@ -12,7 +12,7 @@ POSITIONS = 64  # maximum number of positions of the sequences that are tried
 WHOLE = ("codes", "feature", "left", "right", "root", "output")
 """Tensors of 64-bit integers; those that are not named here or in ``REAL`` may have any precision."""
 REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value", "answers")
-"""Tensors of numbers in double precision."""
+"""Tensors of numbers in double precision; answers that are shares of classes are in single precision."""
 MATRICES = (
     "coef",
     "edges",
@@ -35,6 +35,8 @@ def check_tensors(tensors: State) -> None:
         if not tensor.isfinite().all():
             raise ValueError(f"{name} holds numbers that are not finite")
         wanted = torch.int64 if kind in WHOLE else torch.float64 if kind in REAL else tensor.dtype
+        if kind == "answers" and tensor.dtype == torch.float32:
+            wanted = torch.float32
         dimensions = 2 if kind in MATRICES else 1 if kind in WHOLE + REAL else tensor.ndim
         if (tensor.dtype, tensor.ndim) != (wanted, dimensions):
             raise ValueError(f"{name} is of {tensor.dtype} with {tensor.ndim} dimensions")
