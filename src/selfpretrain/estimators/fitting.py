@@ -38,9 +38,9 @@ from .simple import (
 from .stopping import GRACE, TimeLimit, all_right
 from .training import Trainings
 
-SIMPLE = 0.2
+SIMPLE = 0.3
 """Share of a time limit after which no simple method is begun."""
-SIMPLE_ENDS = 0.4
+SIMPLE_ENDS = 0.5
 """Share of a time limit after which a simple method that was begun is given up."""
 TOO_FEW = f"nothing is held out of fewer than {FEW} labelled examples, so nothing can be compared"
 
