@@ -91,6 +91,7 @@ MISTAKES = [
     ("t.csv", "text,text,label\n", {}, "two columns called 'text'"),
     ("t.csv", f"# my study\n{table()}", {}, "first line, '# my study', looks like a comment"),
     ("t.csv", f"#1\n#2\n{table().replace(',', ';')}", {}, "first line, '#1', looks like a comment"),
+    ("t.csv", table(header="#text,label").replace("5,b", "5,b,c", 1), {}, "line 7: 3 cells where the header"),
     ("t.csv", table(header="text,kind"), {}, "which column holds the labels.*text, kind"),
     ("t.csv", table(), {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
     ("t.csv", table(), {"group": "patient"}, "no column 'patient'"),

@@ -82,7 +82,7 @@ def catch_interrupt(said: str) -> Iterator[Callable[[], bool]]:
         received.append(number)
         os.write(2, f"{said}\n".encode())
 
-    with _handled(handle, SIGNALS[:1]):
+    with _handled(handle, (signal.SIGINT,)):
         yield lambda: bool(received)
 
 

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Literal, NamedTuple, TextIO
 
@@ -109,11 +109,12 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     first = [row.cells for row in islice(_rows(path, code, separator, quoted), FIRST)]
     if not first:
         raise DataError(f"{path.name} is empty; its first row must name the columns")
-    names = first[0]
-    if names[0].startswith("#") and len(names) != len(first[-1]):
+    names, *others = first
+    widths = {len(cells) for cells in others if not cells[0].startswith("#")}
+    if names[0].startswith("#") and widths and len(names) not in widths:
         raise DataError(
-            f"{path.name}: the first line, {names[0][:40]!r}, looks like a comment; remove it and those like "
-            f"it, so that the first row names the columns"
+            f"{path.name}: the first line, {names[0][:40]!r}, looks like a comment: it has other cells than "
+            f"the rows; remove it and those like it"
         )
     if not header:
         names = [f"c{i}" for i in range(1, len(names) + 1)]
@@ -186,7 +187,7 @@ def _is_quoted(path: Path, code: str) -> bool:
 
 
 def _separator(path: Path, code: str) -> str:
-    """Return the separator by which most of the first rows, without comments, have as many cells as one."""
+    """Return the separator by which most of the first rows, after comments, have as many cells as one."""
     head: list[str] = []
     size = 0
     with _text(path, code) as file:
@@ -195,7 +196,7 @@ def _separator(path: Path, code: str) -> str:
             size += len(line)
             if len(head) == 100 or size > HEAD:
                 break
-    head = [line for line in head if not line.startswith("#")] or head
+    head = list(dropwhile(lambda line: line.startswith("#"), head)) or head
     fits = {separator: _fit(head, separator) for separator in SEPARATORS if separator != " "}
     if not fits["\t"] and _in_columns([line.split() for line in head]):
         return " "
