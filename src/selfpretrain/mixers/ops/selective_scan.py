@@ -68,8 +68,9 @@ class _SelectiveScan(torch.autograd.Function):
             h = np.zeros((len(decay) + 1, *decay.shape[1:]), decay.dtype)
             given = (each[i].numpy() for each in (x, dt, B, C, of_y, of_x, of_dt, of_A))
             _scan_back(decay, h, A.mT.contiguous().numpy(), *given)
-            of_B[i] = (torch.from_numpy(decay) @ x[i, :, :, None])[..., 0]
-            of_C[i] = (torch.from_numpy(h[1:]) @ of_y[i, :, :, None])[..., 0]
+            # Rows times matrices: several times as fast on CPUs as matrices times columns.
+            of_B[i] = (x[i, :, None] @ torch.from_numpy(decay).mT)[:, 0]
+            of_C[i] = (of_y[i, :, None] @ torch.from_numpy(h[1:]).mT)[:, 0]
 
         _for_each(scan_back, len(x))
         return of_x, of_dt, of_A.sum(0).mT, of_B, of_C
