@@ -71,7 +71,7 @@ def simple_methods(X: Any, y: np.ndarray, n: int, seed: int) -> tuple[list[Candi
     held = fold_data(data, seed)
     methods = estimator._simple_methods(task, [*map(InMemoryTask, held)])
     found = [
-        methods.candidate(method, data.whole)
+        methods.refitted(methods.validated(method), data.whole)
         for method in candidates_for(data.form, data.whole)
         if not method.boosted
     ]

@@ -92,7 +92,7 @@ def simple_methods(reader: Any, Z: list[Any]) -> list[Simple]:
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # as in fit
-            candidate = methods.candidate(method, labelled)
+            candidate = methods.refitted(methods.validated(method), labelled)
         seconds = time.process_time() - start
         unlabelled = isinstance(candidate.model.features, Latent | CohesionWindows | CohesionNumbers)
         predicted = _predictions(reader, candidate.model, Z)

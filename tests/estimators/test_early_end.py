@@ -13,10 +13,11 @@ from selfpretrain import SequenceClassifier, SequencePretrainer
 from selfpretrain.errors import SpecError
 from selfpretrain.estimators import search, stopping, training
 from selfpretrain.estimators.search import Search
-from selfpretrain.estimators.simple import SimpleMethods
+from selfpretrain.estimators.simple import AVERAGED, SimpleMethods
 from selfpretrain.estimators.training import Trainings
 from selfpretrain.runner import stage
 from selfpretrain.system.startup import others_interrupt
+from selfpretrain.system.time_limit import TimeIsUp
 from selfpretrain.training.train import train
 
 SMALL = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 1, "objective": "masked", "device": "cpu"}
@@ -130,18 +131,39 @@ def test_an_error_or_copies_alone_do_not_end_a_fit():
 
 
 def test_ctrl_c_while_simple_methods_are_fitted_keeps_those_that_are(monkeypatch, no_training):
-    candidate = SimpleMethods.candidate
+    validated = SimpleMethods.validated
 
     def interrupted(self, *arguments):
-        found = candidate(self, *arguments)
+        found = validated(self, *arguments)
         interrupt()
         return found
 
-    monkeypatch.setattr(SimpleMethods, "candidate", interrupted)
+    monkeypatch.setattr(SimpleMethods, "validated", interrupted)
     with pytest.warns(UserWarning, match="not trained: it was interrupted"):
         model = SequenceClassifier(**SMALL).fit(TEXTS, CLASSES)
     assert model.interrupted_ and len(model.leaderboard_) == len(model.simple_) == 1
     assert len(model.predict(TEXTS)) == 60
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_methods_that_may_be_kept_learn_from_all_labels_if_there_is_time(
+    monkeypatch, no_training, capfd, stops
+):
+    refitted = SimpleMethods._refitted
+    learned = []
+
+    def noted(self, method, measured, setting, labelled):
+        if stops:
+            raise TimeIsUp
+        learned.append(len(labelled))
+        return refitted(self, method, measured, setting, labelled)
+
+    monkeypatch.setattr(SimpleMethods, "_refitted", noted)
+    model = SequenceClassifier(**SMALL, verbose=True).fit(TEXTS, CLASSES)
+    assert len(model.simple_) <= AVERAGED < len(model.leaderboard_) - 1
+    assert learned == ([] if stops else [len(TEXTS)] * AVERAGED)
+    assert ("have not learned from the examples of validation" in capfd.readouterr().err) is stops
+    assert model.score(TEXTS, CLASSES) == 1
 
 
 def interrupted_in_training(monkeypatch, stored=False):
@@ -166,16 +188,16 @@ def test_ctrl_c_in_training_keeps_the_best_so_far(monkeypatch, tmp_path, capfd, 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_end_a_script_but_the_command_takes_them_as_ctrl_c(monkeypatch, no_training, ending):
-    candidate = SimpleMethods.candidate
+    validated = SimpleMethods.validated
     taken = []
     before = signal.signal(ending, lambda number, frame: taken.append(number))
 
     def ended(self, *arguments):
-        found = candidate(self, *arguments)
+        found = validated(self, *arguments)
         os.kill(os.getpid(), ending)
         return found
 
-    monkeypatch.setattr(SimpleMethods, "candidate", ended)
+    monkeypatch.setattr(SimpleMethods, "validated", ended)
     try:
         assert not SequenceClassifier(**SMALL).fit(TEXTS, CLASSES).interrupted_
         assert set(taken) == {ending}

@@ -29,11 +29,13 @@ from .scores import Score
 from .search import Search, fold_data, untrained
 from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import (
+    AVERAGED,
     AveragePredictor,
     Candidate,
     SimpleMethods,
     SimplePredictor,
     counts_help,
+    finite,
 )
 from .stopping import GRACE, TimeLimit, all_right
 from .training import Trainings
@@ -163,7 +165,10 @@ class TaskFitting(EstimatorSettings):
         return SimpleMethods(task.form, pairs, *shared)
 
     def _simple_candidates(self, task: Task, folds: Sequence[Task], limit: TimeLimit) -> list[Candidate]:
-        """Fit the simple methods that suit the task, unless the network is kept in any case."""
+        """Validate the simple methods that suit the task, unless the network is kept in any case.
+
+        Those that may be kept are fitted again on all labelled examples, as far as the time allows.
+        """
         if not (self._tries_simple and has_val(task)):
             return []
         whole = labelled_only(task.load("train"))
@@ -179,7 +184,15 @@ class TaskFitting(EstimatorSettings):
                 self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
             self.say(leaderboard.line(row))
             found.append(each)
-        return found
+        order = leaderboard.ranked([each for each in found if finite(each.answers)])
+        best = {each.name for each in order[:AVERAGED]}
+        final = [
+            methods.refitted(each, whole, limit.end) if each.name in best else replace(each, refit=None)
+            for each in found
+        ]
+        if any(each.refit for each in final):
+            self.say(f"some methods have not learned from the examples of validation: {limit.reason}")
+        return final
 
     @property
     def _tries_simple(self) -> bool:

@@ -10,7 +10,9 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -145,7 +147,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained model, its answers on validation examples that it was not trained on, and its options."""
+    """A trained model, its answers on validation examples that it was not trained on, and its options.
+
+    Args:
+        refit: returns a model with the setting that was chosen, fitted on other examples; None: it was done,
+            or is not needed.
+    """
 
     name: str
     model: "Answering"
@@ -153,6 +160,15 @@ class Candidate:
     seconds: float
     parameters: int
     options: Options | None = None
+    refit: Callable[[SequenceDataset], SimplePredictor] | None = None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Fit reproducibly: several threads add up in any order. A fit stopped early is still a candidate."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def finite(found: Answers) -> bool:
@@ -181,44 +197,56 @@ class SimpleMethods:
     stop: Stop = never
 
     def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> Iterator[Candidate]:
-        """Fit every suitable method that the time allows, and yield each when it is fitted.
+        """Validate every suitable method that the time allows, and yield each when that is done.
 
         Args:
-            labelled: all labelled examples, on which the final models are fitted.
+            labelled: all labelled examples, by which methods are suitable.
             begin, end: times of ``time.monotonic``: no method is begun after the first, and one that is not
                 validated by the second is given up.
         """
         for method in candidates_for(self.form, labelled):
             if time.monotonic() < begin and not self.stop():
-                found = self.candidate(method, labelled, end)
+                found = self.validated(method, end)
                 if found is not None:
                     yield found
 
-    def candidate(self, method: Method, labelled: SequenceDataset, end: float = math.inf) -> Candidate | None:
-        """Choose a setting of a method on the folds, and fit it with that on all labelled examples.
+    def validated(self, method: Method, end: float = math.inf) -> Candidate | None:
+        """Choose a setting of a method on the folds; the model is that of the last fold.
 
         It is None if validation has not finished at ``end``, or when asked to stop.
         """
         start = time.monotonic()
-        with threadpool_limits(1), warnings.catch_warnings():  # several threads add up in any order
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a fit stopped early is still a candidate
-            try:
-                with until(end, self.stop):
-                    measured, joined = self._validated(method)
-            except TimeIsUp:
-                return None
-            sound = [setting for setting, answers in joined.items() if finite(answers)]
-            best = max(sound or joined, key=lambda setting: self.quality(joined[setting]))
-            features, x, some = self._features(method, measured, labelled)
-            model = self._fit(method, features.forgetful(), x, some, best)
+        try:
+            with until(end, self.stop), _one_thread():
+                measured, tried = self._tried(method)
+        except TimeIsUp:
+            return None
+        sound = [setting for setting, (answers, _) in tried.items() if finite(answers)]
+        best = max(sound or tried, key=lambda setting: self.quality(tried[setting][0]))
+        answers, model = tried[best]
+        model = replace(model, features=model.features.forgetful())
         return Candidate(
             model.name,
             model,
-            joined[best],
+            answers,
             time.monotonic() - start,
             model.parameters,
-            Options([joined[setting] for setting in sound]),
+            Options([tried[setting][0] for setting in sound]),
+            partial(self._refitted, method, measured, best),
         )
+
+    def refitted(self, found: Candidate, labelled: SequenceDataset, end: float = math.inf) -> Candidate:
+        """Fit what was validated on all labelled examples, unless the time is up or it is asked to stop."""
+        assert found.refit is not None
+        start = time.monotonic()
+        try:
+            with until(end, self.stop), _one_thread():
+                check_time()
+                model = found.refit(labelled)
+        except TimeIsUp:
+            return found
+        seconds = found.seconds + time.monotonic() - start
+        return replace(found, model=model, seconds=seconds, parameters=model.parameters, refit=None)
 
     def usual(self, labelled: SequenceDataset, begin: float = math.inf) -> tuple[SimplePredictor, ...]:
         """Fit the first of the suitable methods, each with the setting in the middle, to be averaged.
@@ -231,26 +259,34 @@ class SimpleMethods:
             if found and (time.monotonic() > begin or self.stop()):
                 break
             settings = method.settings(self.form.target)
-            features, x, some = self._features(method, method.measured(self.everything), labelled)
-            with threadpool_limits(1):
-                found.append(self._fit(method, features.forgetful(), x, some, settings[len(settings) // 2]))
+            measured = method.measured(self.everything)
+            with _one_thread():
+                found.append(self._refitted(method, measured, settings[len(settings) // 2], labelled))
         return tuple(found)
 
-    def _validated(self, method: Method) -> tuple[Features, dict[Any, Answers]]:
-        """Return features without what needs labels, and the answers of every setting on all folds."""
+    def _tried(self, method: Method) -> tuple[Features, dict[Any, tuple[Answers, SimplePredictor]]]:
+        """Return features without what needs labels; of every setting answers on all folds, and a model."""
         measured = method.measured(self.everything)
         settings = method.settings(self.form.target)
         answers: dict[Any, list[Answers]] = {setting: [] for setting in settings}
+        models: dict[Any, SimplePredictor] = {}
         for whole, val in self.folds:
             fitting = self._features(method, measured, whole)
             for setting in settings:
                 check_time()
-                answers[setting].append(self.answer(self._fit(method, *fitting, setting), val))
-        joined = {}
+                models[setting] = self._fit(method, *fitting, setting)
+                answers[setting].append(self.answer(models[setting], val))
+        tried = {}
         for setting, of_folds in answers.items():
             y_true, outputs = zip(*of_folds, strict=True)
-            joined[setting] = np.concatenate(y_true), np.concatenate(outputs)
-        return measured, joined
+            tried[setting] = (np.concatenate(y_true), np.concatenate(outputs)), models[setting]
+        return measured, tried
+
+    def _refitted(
+        self, method: Method, measured: Features, setting: Any, labelled: SequenceDataset
+    ) -> SimplePredictor:
+        features, x, some = self._features(method, measured, labelled)
+        return self._fit(method, features.forgetful(), x, some, setting)
 
     def _features(
         self, method: Method, measured: Features, examples: SequenceDataset
@@ -284,7 +320,7 @@ def counts_help(methods: SimpleMethods, labelled: SequenceDataset, end: float = 
     some = labelled.take(torch.arange(min(MAX_MEASURED, len(labelled))))
     first, second = (some.take(torch.arange(start, len(some), 2)) for start in (0, 1))
     halved = replace(methods, folds=[(first, second), (second, first)])
-    found = [halved.candidate(by_features[kind], some, end) for kind in (Windows, CohesionWindows)]
+    found = [halved.validated(by_features[kind], end) for kind in (Windows, CohesionWindows)]
     scores = [methods.quality(each.answers)[0] for each in found if each]
     if len(scores) < len(found):
         return False
