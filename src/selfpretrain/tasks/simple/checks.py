@@ -9,15 +9,15 @@ from .features import Features, Numbers, State
 from .models import LinearModel, SavedModel
 
 POSITIONS = 64  # maximum number of positions of the sequences that are tried
-WHOLE = ("codes", "feature", "left", "right", "root", "output")
-"""Tensors of 64-bit integers; those that are not named here or in ``REAL`` may have any precision."""
-REAL = ("idf", "edges", "mean", "spread", "unit", "coef", "bias", "threshold", "value", "answers")
-"""Tensors of numbers in double precision; answers that are shares of classes are in single precision."""
-MATRICES = (
-    "coef",
-    "edges",
-    "answers",
-)  # tensors with two dimensions; the others in ``WHOLE`` and ``REAL`` have one
+WHOLE = (torch.int64,)
+DOUBLE = (torch.float64,)
+KINDS = {
+    **dict.fromkeys(("codes", "feature", "left", "right", "root", "output"), (WHOLE, 1)),
+    **dict.fromkeys(("idf", "mean", "spread", "unit", "bias", "threshold", "value"), (DOUBLE, 1)),
+    **dict.fromkeys(("coef", "edges"), (DOUBLE, 2)),
+    "answers": ((torch.float32, torch.float64), 2),  # shares of classes, or numbers
+}
+"""Name of a tensor -> what its elements may be, and its dimensions; others are free in both."""
 EQUAL = (
     ("codes", "idf"),
     ("mean", "spread"),
@@ -34,11 +34,8 @@ def check_tensors(tensors: State) -> None:
         kind = "codes" if name.startswith("codes of ") else "value" if name.startswith("values of ") else name
         if not tensor.isfinite().all():
             raise ValueError(f"{name} holds numbers that are not finite")
-        wanted = torch.int64 if kind in WHOLE else torch.float64 if kind in REAL else tensor.dtype
-        if kind == "answers" and tensor.dtype == torch.float32:
-            wanted = torch.float32
-        dimensions = 2 if kind in MATRICES else 1 if kind in WHOLE + REAL else tensor.ndim
-        if (tensor.dtype, tensor.ndim) != (wanted, dimensions):
+        types, dimensions = KINDS.get(kind, ((tensor.dtype,), tensor.ndim))
+        if tensor.dtype not in types or tensor.ndim != dimensions:
             raise ValueError(f"{name} is of {tensor.dtype} with {tensor.ndim} dimensions")
         if kind == "codes" and (np.diff(tensor.numpy().view(np.uint64)) == 0).any():
             raise ValueError(f"{name} are not distinct")
