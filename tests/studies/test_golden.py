@@ -41,9 +41,15 @@ LONG = {
     "pooling",
     "ranking",
     "rivals",
+    "s4d-or-mamba",
 }
 """Of many matched arms, whose length has to be worked out, or of many images."""
-FOLDERS = {"spoken-digits": "fsdd", "image-patches": "cifar10_jpeg", "image-jpeg": "cifar10_jpeg"}
+FOLDERS = {
+    "spoken-digits": "fsdd",
+    "image-patches": "cifar10_jpeg",
+    "image-jpeg": "cifar10_jpeg",
+    "ucr": "raw/ucr-wheels",
+}
 """Where data are that have to be fetched, by the task that needs them."""
 every_study = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in NAMES]
@@ -122,7 +128,8 @@ def test_arms_that_ship_have_the_compute_of_spt_to_a_percent_by_the_mean_of_mask
 
 def absent():
     """The tasks whose data are not here."""
-    return [task for task, folder in FOLDERS.items() if not (DATA / folder).exists()]
+    places = [DATA, *folders()]
+    return [task for task, name in FOLDERS.items() if not any((place / name).exists() for place in places)]
 
 
 @pytest.fixture
