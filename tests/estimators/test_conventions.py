@@ -115,13 +115,3 @@ def test_what_checks_of_fitted_estimators_ask_holds_for_several_labels(kind):
     np.testing.assert_array_equal(kind(scale="smoke").fit(x, y).predict(x), model.predict(x))
     with pytest.raises(ValueError, match="requires y to be passed"):
         kind(scale="smoke").fit(x)
-
-
-def test_a_fit_on_lists_forgets_the_columns_of_the_one_before():
-    random = np.random.RandomState(0)
-    x, y = random.randn(30, 6), np.arange(30) % 2
-    model = SequenceClassifier(**SMALL).fit(x, y)
-    assert model.n_features_in_ == 6
-    model.fit([row[: 3 + i % 4] for i, row in enumerate(x)], y)
-    assert not hasattr(model, "n_features_in_")
-    assert len(model.predict(x[:, :5])) == 30

@@ -427,8 +427,6 @@ class SequenceEstimator(TaskFitting):
         Raises:
             SpecError: if a task is given with labels, groups, weights or unlabelled sequences.
         """
-        for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
         if isinstance(X, str | Task | StoredDataset):
             refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
