@@ -191,7 +191,8 @@ class TaskFitting(EstimatorSettings):
             for each in found
         ]
         if any(each.refit for each in final):
-            self.say(f"some methods have not learned from the examples of validation: {limit.reason}")
+            said = f"some methods have not learned from the examples of validation: {limit.reason}"
+            warnings.warn(said, stacklevel=3)  # the caller of fit
         return final
 
     @property

@@ -54,7 +54,7 @@ class Ucr(Prepared):
         licence="free for research, to be cited; the sets are not passed on with this package",
         counts="those of the archive; 15 % of its training series, by class, are drawn for validation",
         baselines="per set, with `selfpretrain data check`: the commonest class, nearest neighbour (the "
-        "archive's 1-NN ED), linear and kernel methods; 1-NN DTW of 44 sets: docs/ucr-neighbours.tsv",
+        "archive's 1-NN ED), linear and kernel methods; 1-NN DTW: docs/ucr-neighbours.tsv",
         leaks="sets of one family share recordings; copies between the parts of the archive are kept",
         get=f"{ADDRESS} has {ARCHIVE}.zip: unpack it, with the password that its briefing document tells, as "
         f"folder {ARCHIVE}; or run `selfpretrain data get ucr --from pypi`: {len(SETS)} of the 128 sets",
