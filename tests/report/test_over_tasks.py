@@ -1,13 +1,21 @@
 """Averages over tasks: every task counts once, and with few tasks nothing is said."""
 
+import io
+import re
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
+from rich.console import Console
 
-from selfpretrain.report import diagnostics
+from selfpretrain.report import over_tasks, page
+from selfpretrain.report.analysis import MANY_TASKS, analyse
 from selfpretrain.report.format import MINUS
+from selfpretrain.report.results import read
 from task_results import ARMS, cell, study_of, task_results
 
 SPT, SCRATCH = ARMS
+COLUMNS = ("scratch", "scratch (matched)", "SPT")
 FOUND = {"a": (0.5, 0.6), "b": (0.6, 0.8), "c": (0.7, 0.7)}
 """Scores of three models from scratch and self-pretrained on the first task."""
 
@@ -32,7 +40,7 @@ def texts(table):
 
 
 def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
-    found = texts(diagnostics.gains_over_tasks(study(7)))
+    found = texts(over_tasks.gains_table(study(7)))
     assert list(found) == [(row, f"{SPT} over {SCRATCH}") for row in FOUND]
     mean, interval, ahead, _ = found["a", f"{SPT} over {SCRATCH}"]
     assert mean == "+13.0"
@@ -43,7 +51,7 @@ def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
 
 
 def test_models_are_compared_in_every_arm():
-    found = texts(diagnostics.models_over_tasks(study(6)))
+    found = texts(over_tasks.models(study(6)))
     assert [mean for mean, *_ in (found["a over b", arm] for arm in (SCRATCH, SPT))] == [
         f"{MINUS}10.0",
         f"{MINUS}20.0",
@@ -51,12 +59,63 @@ def test_models_are_compared_in_every_arm():
 
 
 def test_the_order_of_models_is_compared_within_each_task():
-    ((arms, r, *_),) = ([entry.text for entry in row] for row in diagnostics.order_over_tasks(study(6)).rows)
+    ((arms, r, *_),) = ([entry.text for entry in row] for row in over_tasks.order(study(6)).rows)
     assert (arms, r) == (f"{SCRATCH} and {SPT}", "0.50")
 
 
-@pytest.mark.parametrize(
-    "table", [diagnostics.gains_over_tasks, diagnostics.models_over_tasks, diagnostics.order_over_tasks]
-)
+@pytest.mark.parametrize("table", [over_tasks.gains_table, over_tasks.models, over_tasks.order])
 def test_five_tasks_are_too_few(table):
     assert not table(study(5)).rows
+
+
+@pytest.fixture(name="many")
+def many_tasks(make, scene):
+    """Eight finished tasks of which each has another level of scores."""
+    rows = {"attention": (0.50, 0.55, 0.62), "s4d": (0.60, 0.66, 0.63)}
+    levels = ({row: tuple(x + at / 50 for x in of) for row, of in rows.items()} for at in range(MANY_TASKS))
+    return make(*(scene(rows=of, seeds=2, task=f"set-{at}", test=200) for at, of in enumerate(levels)))
+
+
+def test_a_page_of_many_tasks_begins_with_their_averages(many):
+    found = analyse(read(many))
+    composed = page.compose(found)
+    assert composed.headline == (
+        "On average over tasks SPT is ahead of scratch (matched) with attention, behind scratch (matched) "
+        "with s4d."
+    )
+    counted, averaged = composed.outcomes
+    assert counted.startswith("SPT against scratch (matched): ") and "ahead on 8 of 8" in averaged
+    scores, tasks, *_ = composed.sections
+    assert [picture.file for picture in scores.pictures] == ["gain.svg"]
+    name, *means = scores.tables[0].rows[0]
+    assert name.text == "attention"
+    assert [entry.key for entry in means] == pytest.approx([mean(found, "attention", arm) for arm in COLUMNS])
+    assert tasks.title == "Task by task" and tasks.shown == "folded"
+    assert [len(made.rows) for made in tasks.tables] == [2 * MANY_TASKS, MANY_TASKS]
+
+
+def mean(found, row, column):
+    return np.mean([task.means[row, column].mean for task in found.tasks])
+
+
+def test_of_many_tasks_a_terminal_shows_averages_in_80_columns(many):
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(page.show(many))
+    shown = console.export_text()
+    assert "averaged over 8 tasks" in shown and "set-3" not in shown.partition("Before you trust")[0]
+    assert not re.search("^mean: ", shown, re.MULTILINE), "a table, not a list"
+
+
+@pytest.mark.usefixtures("drawn_pictures")
+def test_pictures_of_many_tasks_are_two(many):
+    made = page.write(many)
+    assert {path.name for path in made.values() if path.suffix == ".svg"} == {"gain.svg", "gain-by-task.svg"}
+    words = [element.text for element in ElementTree.parse(made["gain-by-task.svg"]).iter() if element.text]
+    assert {f"set-{at}" for at in range(MANY_TASKS)} <= set(words) and "one seed" in words
+    assert "one task" in "".join(ElementTree.parse(made["gain.svg"]).getroot().itertext())
+    assert "Averaged over tasks" in made["claim"].read_text()
+
+
+def test_one_task_fewer_is_shown_task_by_task(make, scene):
+    few = analyse(read(make(*(scene(task=f"set-{at}", test=200) for at in range(MANY_TASKS - 1)))))
+    assert not few.many and len(page.compose(few).outcomes) >= MANY_TASKS - 1

@@ -340,7 +340,7 @@ def test_sections_of_few_rows_are_open_and_those_that_few_need_are_folded(whole,
     ]
     folded = ["How to repeat it", "Files and what to do next"]
     made = page.compose(analysis(whole)).sections
-    assert [one.title for one in made if one.shown == "open"] == seen and len(page.SECTIONS) == 11
+    assert [one.title for one in made if one.shown == "open"] == seen and len(page.SECTIONS) == 12
     assert [one.title for one in made if one.shown == "folded"] == folded
     text = (whole / "report.html").read_text()
     opened = re.sub(r"<details.*?</details>", "", text, flags=re.DOTALL)

@@ -27,9 +27,9 @@ def read(folder):
 def test_contrasts_with_one_control_differ_in_colour_and_marker(make, scene):
     task = read(make(scene())).tasks[0]
     contrasts = (("SPT", "scratch"), ("scratch (matched)", "scratch"))
-    svg = charts.gain_plot(replace(task, task=replace(task.task, contrasts=contrasts)))
+    svg = charts.gain_plot(charts.gain_panel(replace(task, task=replace(task.task, contrasts=contrasts))))
     assert {colour for colour in style.COLOURS if colour in svg} == {style.COLOURS[1], style.COLOURS[2]}
-    usual = charts.gain_plot(task)
+    usual = charts.gain_plot(charts.gain_panel(task))
     assert style.COLOURS[0] in usual and style.COLOURS[1] in usual, "each has its control's curve's colour"
 
 

@@ -193,7 +193,7 @@ def test_inlined_figures_define_what_they_use(whole):
 def test_numbers_on_axes_are_whole(make, scene):
     """Coordinates are cut to a tenth of a point, letters are not: 0.025 stays 0.025."""
     rows = {"s4d": (0.70, 0.70, 0.75)}
-    svg = charts.gain_plot(analyse_task(alone(make(scene(kind="reals", rows=rows)))))
+    svg = charts.gain_plot(charts.gain_panel(analyse_task(alone(make(scene(kind="reals", rows=rows))))))
     ticks = re.findall(r">([\d.\N{MINUS SIGN}]+)</text>", html.themed(svg, {}))
     assert "0.025" in ticks and len(ticks) == len(set(ticks))
     assert not re.search(r'd="[^"]*\d\.\d\d', html.themed(svg, {}))

@@ -31,6 +31,7 @@ RowColumn = tuple[str, str]  # (row, column): a model and an arm
 Order = Literal["changes", "stays", "not resolved"]
 """Whether the order of two rows, or of all, changes from the control to the treatment."""
 SEPARATOR = " · "  # separates the group of a row from its place along x, as in ``attention · 20 %``
+MANY_TASKS = 8  # number of tasks from which their average is shown before each of them
 LATE = 0.9  # a best step beyond this fraction of all steps suggests that the training budget was too small
 
 
@@ -187,6 +188,12 @@ class Analysis:
     def averaged(self) -> bool:
         """Return whether scores may be averaged over tasks: there are several, with the same metric."""
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
+
+    @property
+    def many(self) -> bool:
+        """Return whether averages over tasks come first: there are many tasks, with the same plan."""
+        plans = {(tuple(t.task.rows), tuple(t.task.columns), tuple(t.task.contrasts)) for t in self.tasks}
+        return self.averaged and len(self.tasks) >= MANY_TASKS and len(plans) == 1 and not self.reported
 
     @cached_property
     def overall(self) -> tuple[Difference, ...]:

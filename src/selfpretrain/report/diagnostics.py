@@ -1,7 +1,6 @@
 """Tables behind the headline: ranks, gaps that other arms close, training against test, errors by class."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +9,8 @@ from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, TaskAnalysis, difference, score_of
 from .layout import Entry, ReportTable
 from .results import CellResult
-from .statistics import Estimate, Ranks, estimate, rank, rank_correlation, ratio_bounds, sign_flip, spearman
-from .tables import BLANK, by_task, interval, repeated
+from .statistics import Estimate, Ranks, estimate, rank, rank_correlation, ratio_bounds
+from .tables import BLANK, by_task, repeated
 
 MIN_TASKS = 3
 """Smallest number of tasks for ranking over tasks; with fewer, rows are ranked over seeds in each task."""
@@ -24,8 +23,6 @@ OUTCOMES = {
 }
 """Meaning of a contrast by (positive on training data, positive on test data)."""
 SEVERAL_ARMS = 3  # minimum number of further arms for which the table of gaps is built
-MIN_TASKS_FOR_INTERVAL = 6  # smallest number of tasks for an interval over tasks
-Means = Mapping[RowColumn, float]  # mean score over seeds by row and column
 
 
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
@@ -271,85 +268,3 @@ def _confusion(cells: Sequence[CellResult]) -> NDArray[np.int64]:
     for each in kept:
         np.add.at(counts, (each.target, each.prediction), 1)
     return counts
-
-
-def gains_over_tasks(analysis: Analysis) -> ReportTable:
-    """Build the table of every contrast of every model, averaged over tasks."""
-    contrasts = analysis.tasks[0].task.contrasts
-    pairs = [(row, f"{a} over {b}", (row, a), (row, b)) for row in _rows(analysis) for a, b in contrasts]
-    title = "Gains averaged over tasks"
-    return _over_tasks(analysis, "gains-over-tasks", title, ("model", "gain"), pairs)
-
-
-def models_over_tasks(analysis: Analysis) -> ReportTable:
-    """Build the table of the difference between two models in every arm, averaged over tasks."""
-    pairs = [
-        (f"{one} over {other}", column, (one, column), (other, column))
-        for one, other in combinations(_rows(analysis), 2)
-        for column in (analysis.tasks[0].task.columns if analysis.rows_compete else ())
-    ]
-    title = "Differences between models, averaged over tasks"
-    return _over_tasks(analysis, "models-over-tasks", title, ("models", "arm"), pairs)
-
-
-def order_over_tasks(analysis: Analysis) -> ReportTable:
-    """Build the table of the rank correlation of models between two arms, averaged over tasks."""
-    rows = []
-    for a, b in analysis.tasks[0].task.contrasts if analysis.rows_compete else ():
-        found = [
-            spearman([means[row, a] for row in shared], [means[row, b] for row in shared])
-            for means in _means(analysis)
-            if len(shared := [r for r in _rows(analysis) if {(r, a), (r, b)} <= means.keys()]) > 2
-        ]
-        known = [each for each in found if each is not None]
-        if len(known) >= MIN_TASKS_FOR_INTERVAL:
-            mean = estimate(known)
-            low, high = (format.fixed(bound, 2) for bound in mean.bounds or (0.0, 0.0))
-            rows.append((f"{b} and {a}", format.fixed(mean.mean, 2), f"[{low}, {high}]", str(len(known))))
-    return ReportTable(
-        "order-over-tasks",
-        "Rank correlation of the models between two arms, averaged over tasks",
-        ("arms", "rank correlation", "95 % interval", "tasks"),
-        tuple(tuple(map(Entry, row)) for row in rows),
-        "Spearman's within each task, of means over seeds; the t-interval is over tasks. Noise between seeds "
-        "draws it towards 0.",
-    )
-
-
-def _over_tasks(
-    analysis: Analysis,
-    name: str,
-    title: str,
-    headings: tuple[str, str],
-    pairs: list[tuple[str, str, RowColumn, RowColumn]],
-) -> ReportTable:
-    """Build a table of differences between two places, each averaged over tasks if there are enough."""
-    metric = analysis.tasks[0].metric
-    rows = []
-    for first, second, a, b in pairs:
-        values = [means[a] - means[b] for means in _means(analysis) if {a, b} <= means.keys()]
-        if len(values) >= MIN_TASKS_FOR_INTERVAL:
-            mean = estimate(values)
-            better = sum(value > 0 for value in values)
-            ahead = Entry(f"{better} of {len(values)}", key=float(better))
-            p = sign_flip(values)
-            size = Entry(format.signed(metric, mean.mean), key=mean.mean)
-            numbers = (size, interval(metric, mean.bounds), ahead, Entry(format.probability(p), key=p))
-            rows.append((Entry(first), Entry(second), *numbers))
-    caption = (
-        "Of the means over seeds, every task counting once; the t-interval and p, of the sign-flip test, are "
-        "over tasks."
-    )
-    headings_of_means = ("mean", "95 % interval", "tasks ahead", "p")
-    return ReportTable(name, title, (*headings, *headings_of_means), tuple(rows), caption, words=2)
-
-
-def _means(analysis: Analysis) -> list[Means]:
-    """Return the mean scores of every task; none if tasks are too few, or their metrics differ."""
-    if not analysis.averaged or len(analysis.tasks) < MIN_TASKS_FOR_INTERVAL:
-        return []
-    return [{place: mean.mean for place, mean in task.means.items()} for task in analysis.tasks]
-
-
-def _rows(analysis: Analysis) -> list[str]:
-    return list(dict.fromkeys(row for task in analysis.tasks for row in task.task.rows))

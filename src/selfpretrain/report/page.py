@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from ..errors import SpecError, nearest
 from ..system.files import write_text
-from . import diagnostics, format, pictures, summary, tables
+from . import diagnostics, format, over_tasks, pictures, summary, tables
 from .analysis import Analysis, analyse
 from .caveats import caveats
 from .figures import style
 from .figures.charts import MAX_CONTRASTS
-from .layout import Page, Section, Shown
+from .layout import Page, ReportTable, Section, Shown
 from .render import csv_long, html, latex, markdown, terminal
 from .results import TaskResults, read
 
@@ -38,6 +38,9 @@ LINES = (
     "The places along x are evenly spaced."
 )
 GAINS = "Gains: mean differences with their 95 % intervals, and a dot per seed; grey: a tie."
+GAINS_OVER_TASKS = (
+    "Gains: means over tasks with their 95 % intervals over tasks, and a dot per task; grey: a tie."
+)
 RANKS = "Bars on the right join models that do not differ at 5 %."
 LEARNING = (
     "Curves: loss of pretraining, and validation score of the scored stage; thick: mean over seeds, thin: "
@@ -61,7 +64,7 @@ def write(folder: Path, analysis: Analysis | None = None) -> dict[str, Path]:
         "markdown": ("report.md", markdown.document(page)),
         "html": ("report.html", html.document(page)),
         "latex": ("report.tex", latex.document(page)),
-        "claim": ("claim.tex", latex.compact(page, tables.compact(analysis), summary.claim(analysis))),
+        "claim": ("claim.tex", latex.compact(page, _compact(analysis), _claim(analysis))),
         "csv": ("results.csv", csv_long.document(analysis.results)),
     }
     drawn = [picture for section in page.printed for picture in section.pictures]
@@ -102,16 +105,28 @@ def compose(analysis: Analysis) -> Page:
     return _page(analysis, [section(analysis) for section in SECTIONS])
 
 
+def _compact(analysis: Analysis) -> ReportTable:
+    return over_tasks.scores(analysis) if analysis.many else tables.compact(analysis)
+
+
+def _claim(analysis: Analysis) -> str:
+    """Return one sentence to quote; of many tasks, on their average."""
+    said = over_tasks.in_words(analysis) if analysis.many else ""
+    return said if said and analysis.results.scale != "smoke" else summary.claim(analysis)
+
+
 def brief(analysis: Analysis) -> Page:
     """Compose the short page for a terminal: scores, caveats, best simple baselines and total cost."""
     facts = []
-    for task in analysis.tasks:
+    for task in analysis.tasks if not analysis.many else ():
         name, reached = task.best_baseline
         if name:
             label = f", {task.label}" if len(analysis.tasks) > 1 else ""
             facts.append((f"Best simple baseline{label}", f"{name}, {format.score(task.metric, reached)}"))
     in_short = Section("In short", facts=(*facts, ("Cost", tables.spent(analysis).text)))
-    return _page(analysis, [Section("Scores", tables=tables.brief(analysis)), _caveats(analysis), in_short])
+    averages = (over_tasks.scores(analysis), over_tasks.gains_table(analysis))
+    scores = averages if analysis.many else tables.brief(analysis)
+    return _page(analysis, [Section("Scores", tables=scores), _caveats(analysis), in_short])
 
 
 def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
@@ -124,13 +139,19 @@ def _page(analysis: Analysis, sections: Iterable[Section]) -> Page:
         name=f"{results.name}-{results.scale or cards[0].name}",
         title=results.title,
         lines=(*about, f"{results.name}: {'; '.join(filter(None, words))}"),
-        headline=summary.headline(analysis),
+        headline=_headline(analysis),
         outcomes=tuple(_outcomes(analysis)),
         interpretation=results.interpretation or (UNREAD if EXPECTED in results.about else ""),
         arms=summary.arms(analysis),
         sections=tuple(section for section in sections if not section.empty),
         origin=f"selfpretrain {results.version}, {results.name}, planned {results.created}",
     )
+
+
+def _headline(analysis: Analysis) -> str:
+    """Return the result in one sentence; of many tasks, on their average."""
+    averaged = over_tasks.headline(analysis) if analysis.many and analysis.results.scale != "smoke" else ""
+    return averaged or summary.headline(analysis)
 
 
 def _outcomes(analysis: Analysis) -> list[str]:
@@ -140,6 +161,9 @@ def _outcomes(analysis: Analysis) -> list[str]:
     several = len(analysis.tasks) > 1
     if several and analysis.results.missing == len(analysis.results.cells):
         return ["Nothing has been run yet."]
+    if analysis.many:
+        averaged = over_tasks.in_words(analysis)
+        return [f"{summary.standings(analysis.tasks)}.", *([averaged] if averaged else [])]
     lines = []
     few = _few(analysis)
     for task in analysis.tasks:
@@ -158,6 +182,10 @@ def _few(analysis: Analysis) -> bool:
 
 def _scores(analysis: Analysis) -> Section:
     """Return the scores of every arm, and of simple methods without a network; of few rows, gains beside."""
+    if analysis.many:
+        made = (over_tasks.scores(analysis), over_tasks.gains_table(analysis))
+        drawn = pictures.gains_over_tasks(analysis)
+        return Section("Scores", pictures=drawn, caption=GAINS_OVER_TASKS, tables=made)
     facts = []
     for task in analysis.tasks:
         simple = {"chance": task.task.card.chance, **task.task.baselines}
@@ -179,9 +207,21 @@ def _scores(analysis: Analysis) -> Section:
     return Section("Scores", "", (), tuple(facts), drawn, caption, (tables.scores(analysis),))
 
 
+def _tasks(analysis: Analysis) -> Section:
+    """Return the scores on each of many tasks, which are shown after their averages."""
+    if not analysis.many:
+        return Section("Task by task")
+    made = (tables.scores(analysis), tables.baselines(analysis))
+    drawn = pictures.gains_by_task(analysis)
+    return Section("Task by task", pictures=drawn, caption=GAINS, tables=made, shown="folded")
+
+
 def _gains(analysis: Analysis) -> Section:
     """Return what each arm gains over another, paired by seed, and how much of it further arms gain."""
-    made = (tables.gains(analysis), diagnostics.gains_over_tasks(analysis), diagnostics.gaps(analysis))
+    if analysis.many:
+        of_tasks = (tables.gains(analysis), diagnostics.gaps(analysis))
+        return Section("Gains on each task", tables=of_tasks, shown="folded")
+    made = (tables.gains(analysis), over_tasks.gains_table(analysis), diagnostics.gaps(analysis))
     if _few(analysis):
         return Section("Gains", tables=made)
     drawn = pictures.gains(analysis)
@@ -197,14 +237,18 @@ def _of_gains(analysis: Analysis) -> str:
 
 def _caveats(analysis: Analysis) -> Section:
     """Return what weakens the comparison, and what has not been run."""
-    missing = [f"Missing: {line}" for task in analysis.results.tasks for line in _missing(task)]
+    labels: dict[str, list[str]] = {}  # gap -> tasks
+    for task in analysis.results.tasks:
+        for gap in _missing(task):
+            labels.setdefault(gap, []).append(task.label)
+    missing = [f"Missing: {format.listing(found)}: {gap}." for gap, found in labels.items()]
     return Section("Before you trust this", points=(*caveats(analysis.tasks), *missing))
 
 
 def _missing(task: TaskResults) -> Iterator[str]:
-    """Yield the cells that have not been run: a line per gap, with all rows that have this gap."""
+    """Yield the cells that have not been run: a phrase per gap, with all rows that have this gap."""
     if task.missing == len(task.cells):
-        yield f"{task.label}: nothing has been run, {format.plural(task.missing, 'cell')}."
+        yield f"nothing has been run, {format.plural(task.missing, 'cell')}"
         return
     gaps: dict[str, list[str]] = {}
     for row in task.rows:
@@ -221,7 +265,7 @@ def _missing(task: TaskResults) -> Iterator[str]:
             gap = f", {format.listing(names)}: {word} {format.listing(list(numbers))}"
             gaps.setdefault(gap, []).append(row)
     for gap, rows in gaps.items():
-        yield f"{task.label}: {format.listing(rows)}{gap}."
+        yield f"{format.listing(rows)}{gap}"
 
 
 def _order(analysis: Analysis) -> Section:
@@ -229,8 +273,8 @@ def _order(analysis: Analysis) -> Section:
     made = (
         diagnostics.ranks(diagnostics.rankings(analysis)),
         diagnostics.order(analysis),
-        diagnostics.order_over_tasks(analysis),
-        diagnostics.models_over_tasks(analysis),
+        over_tasks.order(analysis),
+        over_tasks.models(analysis),
     )
     drawn = pictures.ranks(analysis)
     return Section("Order of the models", pictures=drawn, caption=RANKS, tables=made, shown="folded")
@@ -319,6 +363,6 @@ def _files(analysis: Analysis) -> Section:
 
 
 SECTIONS: list[Callable[[Analysis], Section]] = [
-    _scores, _gains, _caveats, _order, _paper, _cost, _curves, _measured, _errors, _repeat, _files,
+    _scores, _tasks, _gains, _caveats, _order, _paper, _cost, _curves, _measured, _errors, _repeat, _files,
 ]  # fmt: skip
 """The sections below the verdict, from top to bottom."""

@@ -1,14 +1,18 @@
 """The figures of a report by kind: which there are, their file names and alternative texts."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
+from . import over_tasks
 from .analysis import SEPARATOR, Analysis
 from .diagnostics import rankings
 from .figures import charts
+from .format import MINUS
 from .layout import Picture
 
 MAX_ROWS = 4  # largest number of rows whose learning curves are side by side in one picture
+MAX_TASKS = 30  # largest number of tasks below each other in one picture
 
 
 def scores(analysis: Analysis) -> tuple[Picture, ...]:
@@ -23,8 +27,31 @@ def scores(analysis: Analysis) -> tuple[Picture, ...]:
 def gains(analysis: Analysis) -> tuple[Picture, ...]:
     """Return a picture of the paired gains per task."""
     known = [task for task in analysis.tasks if any(gain.estimate for gain in task.gains)]
-    drawn = [(f"{t.label}: paired gains", partial(charts.gain_plot, t, t.label)) for t in known]
-    return _numbered("gain", drawn)
+    panels = [charts.gain_panel(task, task.label) for task in known]
+    return _numbered("gain", [(f"{p.title}: paired gains", partial(charts.gain_plot, p)) for p in panels])
+
+
+def gains_over_tasks(analysis: Analysis) -> tuple[Picture, ...]:
+    """Return a picture of the gains averaged over tasks, a dot per task; none if few tasks are finished."""
+    averaged = replace(analysis.tasks[0], gains=over_tasks.gains(analysis))
+    if not any(gain.estimate for gain in averaged.gains):
+        return ()
+    panel = replace(charts.gain_panel(averaged, "Averaged over tasks"), dot="one task")
+    return _numbered("gain", [("Gains averaged over tasks", partial(charts.gain_plot, panel))])
+
+
+def gains_by_task(analysis: Analysis) -> tuple[Picture, ...]:
+    """Return pictures of the headline gain of every model, some tasks in each."""
+    known = [task for task in analysis.tasks if any(gain.estimate for gain in task.headline)]
+    panels = []
+    for at in range(0, len(known), MAX_TASKS):
+        tasks = known[at : at + MAX_TASKS]
+        by_row = zip(*(task.headline for task in tasks), strict=True)
+        lines = tuple((gains[0].a[0], colour, gains) for colour, gains in enumerate(by_row))
+        title = f" {MINUS} ".join(tasks[0].task.headline)
+        panels.append(charts.GainPanel(title, tasks[0].metric, tuple(t.label for t in tasks), lines))
+    drawn = [(f"{panel.title}, by task", partial(charts.gain_plot, panel)) for panel in panels]
+    return _numbered("gain-by-task", drawn)
 
 
 def ranks(analysis: Analysis) -> tuple[Picture, ...]:

@@ -158,7 +158,8 @@ class TaskResults:
     def label(self) -> str:
         """Return the paper's name of the task, and in brackets that of ours if it is another."""
         ours = self.card.name
-        return self.name if self.name.lower() == ours.lower() else f"{self.name} ({ours})"
+        same = self.name.lower() in (ours.lower(), ours.lower().rpartition(":")[2])
+        return self.name if same else f"{self.name} ({ours})"
 
     @property
     def rows(self) -> list[str]:

@@ -21,29 +21,50 @@ BLANK = Entry(format.NONE)
 
 
 def scores(analysis: Analysis) -> ReportTable:
-    """Build the main table: a row per model for one task; per model and arm for several tasks or a paper."""
-    if len(analysis.tasks) != 1 or analysis.reported:
+    """Build the main table: a row per model for one task or for many; else per model and arm."""
+    if analysis.reported or not (analysis.many or len(analysis.tasks) == 1):
         return _scores_of_tasks(analysis)
-    (task,) = analysis.tasks
-    columns = task.task.columns
-    planned = task.task.places
-    tests = _p_heading(task.headline)
-    rows = tuple(
+    first = analysis.tasks[0].task
+    tests = _p_heading([gain for task in analysis.tasks for gain in task.headline])
+    rows = tuple(row for task in analysis.tasks for row in _score_rows(task, len(tests)))
+    difference = f" {format.MINUS} ".join(first.headline)
+    headings = ("task", "model", "parameters", *first.columns, difference, *tests)
+    caption = (
+        f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
+        f"each row by itself. {BEST}{repeated(first.design)}"
+    )
+    return by_task(analysis, ReportTable("scores", test_scores(analysis), headings, rows, caption, words=2))
+
+
+def _score_rows(task: TaskAnalysis, tests: int) -> tuple[tuple[Entry, ...], ...]:
+    columns, planned = task.task.columns, task.task.places
+    return tuple(
         (
+            Entry(task.label),
             Entry(gain.a[0]),
             _parameters(task, gain.a[0]),
             *(_score(task, place) if (place := (gain.a[0], c)) in planned else BLANK for c in columns),
             _gain(task.metric, gain) if {gain.a, gain.b} <= planned else BLANK,
-            *(Entry(format.probability(gain.p), key=gain.p) for _ in tests),
+            *[Entry(format.probability(gain.p), key=gain.p)] * tests,
         )
         for gain in task.headline
     )
-    headings = ("model", "parameters", *columns, f" {format.MINUS} ".join(task.task.headline), *tests)
-    caption = (
-        f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
-        f"each row by itself. {BEST}{repeated(task.task.design)}"
+
+
+def baselines(analysis: Analysis) -> ReportTable:
+    """Build the table of simple methods without a network, a row per task."""
+    found = [{"chance": task.task.card.chance, **task.task.baselines} for task in analysis.tasks]
+    names = list(dict.fromkeys(name for of in found for name, reached in of.items() if reached is not None))
+    rows = tuple(
+        (Entry(task.label), *(_reached(task.metric, of.get(name)) for name in names))
+        for task, of in zip(analysis.tasks, found, strict=True)
     )
-    return ReportTable("scores", f"Test {format.unit(task.metric)}", headings, rows, caption)
+    title = f"Without a network: {test_scores(analysis).lower()}"
+    return ReportTable("baselines", title, ("task", *names), rows if names else ())
+
+
+def _reached(metric: Metric, score: float | None) -> Entry:
+    return BLANK if score is None else Entry(format.score(metric, score), key=score)
 
 
 def _scores_of_tasks(analysis: Analysis) -> ReportTable:
@@ -70,7 +91,9 @@ def _scores_of_tasks(analysis: Analysis) -> ReportTable:
             shown = Entry(format.score(analysis.tasks[0].metric, mean), key=mean)
             entries.append(shown if len(means) == len(analysis.tasks) else BLANK)
         rows.append((*map(Entry, place), *entries))
-    return ReportTable("results", _unit(analysis), ("model", "arm", *headings), tuple(rows), caption, words=2)
+    return ReportTable(
+        "results", test_scores(analysis), ("model", "arm", *headings), tuple(rows), caption, words=2
+    )
 
 
 def compact(analysis: Analysis) -> ReportTable:
@@ -81,7 +104,7 @@ def compact(analysis: Analysis) -> ReportTable:
     )
     means = [found for task in analysis.tasks for found in task.means.values()]
     seeds = summary.seeds_of(analysis, means) or format.plural(0, "seed")
-    title = f"{_unit(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
+    title = f"{test_scores(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
     caption = f"{BEST}{repeated(analysis.results.design)}"
     return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, caption, words=2)
 
@@ -185,6 +208,9 @@ def costs(analysis: Analysis) -> ReportTable:
             every += cells
         rows.append((Entry(column), *entries, _cost(every)))
     rows.append((Entry("spent, each stage once"), *[Entry("")] * len(analysis.tasks), spent(analysis)))
+    headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
+    if analysis.many:  # tasks in a column would be too wide
+        rows, headings = [(row[0], row[-1]) for row in rows], ("arm", "all runs")
     caption = (
         "One task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
         "stage counted in each."
@@ -194,7 +220,6 @@ def costs(analysis: Analysis) -> ReportTable:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
     if results.tried:
         caption += f" Spent: with the {format.plural(len(results.tried), 'stage')} of tuning."
-    headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
     return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption)
 
 
@@ -234,7 +259,7 @@ def places(analysis: Analysis) -> list[RowColumn]:
     return [(row, column) for row in rows for column in columns if (row, column) in planned]
 
 
-def _unit(analysis: Analysis) -> str:
+def test_scores(analysis: Analysis) -> str:
     """Return what all scores are, without a unit if tasks differ in it."""
     units = {format.unit(task.metric) for task in analysis.tasks}
     return f"Test {units.pop()}" if len(units) == 1 else "Test scores"

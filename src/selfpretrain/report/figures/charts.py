@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import format
-from ..analysis import SEPARATOR, TaskAnalysis, score_of
+from ..analysis import SEPARATOR, Difference, TaskAnalysis, score_of
 from ..results import CellResult, Measure, Metric, TaskResults
 from ..statistics import CONFIDENCE, Estimate, Ranks, estimate
 from .style import (
@@ -245,45 +245,64 @@ def _rows_on_y(axes: "Axes", rows: Sequence[str]) -> None:
     axes.set_ylim(len(rows) - 0.5, -0.5)
 
 
-def gain_plot(analysis: TaskAnalysis, title: str = "") -> str:
-    """Draw paired gains per row and contrast with combined intervals, dots per seed and the tie band."""
+@dataclass(frozen=True)
+class GainPanel:
+    """The data of one figure of differences."""
+
+    title: str
+    metric: Metric
+    places: tuple[str, ...]  # from top to bottom
+    lines: tuple[tuple[str, int, tuple[Difference, ...]], ...]  # label, colour, a difference per place
+    dot: str = "one seed"  # what one value of a difference is of
+
+
+def gain_panel(analysis: TaskAnalysis, title: str = "") -> GainPanel:
+    """Return the paired gains of a task: per row, and a line per contrast."""
+    rows, every = analysis.task.rows, analysis.task.contrasts
+    contrasts = [c for c in every if len(every) <= MAX_CONTRASTS or c[1] == every[0][1]]
+    colours = contrast_colours(analysis.task.columns, contrasts)
+    firsts = [every.index(contrast) * len(rows) for contrast in contrasts]  # all rows of each, one by one
+    lines = [
+        (f" {format.MINUS} ".join(contrast), colour, analysis.gains[first : first + len(rows)])
+        for contrast, colour, first in zip(contrasts, colours, firsts, strict=True)
+    ]
+    return GainPanel(title, analysis.metric, tuple(rows), tuple(lines))
+
+
+def gain_plot(panel: GainPanel) -> str:
+    """Draw differences per place and line with their intervals, a dot per value, and the tie band."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    rows, metric = analysis.task.rows, analysis.metric
-    every = analysis.task.contrasts
-    contrasts = [c for c in every if len(every) <= MAX_CONTRASTS or c[1] == every[0][1]]
-    styles = [curve_style(at) for at in _colours(analysis.task.columns, contrasts)]
-    labels = [f" {format.MINUS} ".join(contrast) for contrast in contrasts]
-    with figure_settings(f"gain {title}"):
-        legend_rows = -(-(len(labels) + 2) // legend_columns([*labels, "one seed"]))
-        figure, axes = canvas(1.1 + 0.2 * legend_rows + _height(rows, 0.24 * len(contrasts) + 0.22))
-        _rows_on_y(axes, rows)
+    metric, count = panel.metric, len(panel.lines)
+    with figure_settings(f"gain {panel.title}"):
+        legend_rows = -(-(count + 2) // legend_columns([*(label for label, *_ in panel.lines), panel.dot]))
+        figure, axes = canvas(1.1 + 0.2 * legend_rows + _height(panel.places, 0.24 * count + 0.22))
+        _rows_on_y(axes, panel.places)
         tie = metric.tie * metric.factor
         axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
-        below = 0.09 if len(contrasts) == len(every) else 0.3 / len(contrasts)
-        for place, (contrast, style) in enumerate(zip(contrasts, styles, strict=True)):
-            first = every.index(contrast) * len(rows)  # gains are in order of contrasts, each with every row
-            for row, found in enumerate(analysis.gains[first : first + len(rows)]):
-                height = row + (place - (len(contrasts) - 1) / 2) * 0.6 / len(contrasts)
+        handles = []
+        for at, (label, colour, gains) in enumerate(panel.lines):
+            style = curve_style(colour)
+            handles.append(Line2D([], [], **style | {"linestyle": "-"}, label=label))
+            for place, found in enumerate(gains):
+                height = place + (at - (count - 1) / 2) * 0.6 / count
                 if found.estimate is not None:
                     dots = [value * metric.factor for value in found.values]
-                    axes.plot(dots, [height + below] * len(dots), **SEED, color=style["color"])
+                    axes.plot(
+                        dots, [height + min(0.09, 0.3 / count)] * len(dots), **SEED, color=style["color"]
+                    )
                     _gain(axes, found.estimate, height, style, metric)
         axes.locator_params(axis="x", nbins=6)
         unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
         axes.set_xlabel(f"difference in test {unit}")
-        handles = [
-            Line2D([], [], **style | {"linestyle": "-"}, label=label)
-            for label, style in zip(labels, styles, strict=True)
-        ]
-        more = [Line2D([], [], **SEED, color=INK, label="one seed"), Patch(color=BAND, label="tie")]
-        legend_above(axes, title, [*handles, *more])
+        more = [Line2D([], [], **SEED, color=INK, label=panel.dot), Patch(color=BAND, label="tie")]
+        legend_above(axes, panel.title, [*handles, *more])
         return to_svg(figure)
 
 
-def _colours(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
+def contrast_colours(columns: Sequence[str], contrasts: Sequence[tuple[str, str]]) -> list[int]:
     """Return a colour per contrast: that of its control or its treatment, if distinct; else its place."""
     for arms in ([control for _, control in contrasts], [treatment for treatment, _ in contrasts]):
         if len(set(arms)) == len(arms):
