@@ -39,7 +39,8 @@ def drawn(name: str) -> tuple[np.ndarray, np.ndarray]:
 def options(found: list[Candidate]) -> list[Any]:
     """Return the models that are compared."""
     order = [each.model for each in leaderboard.ranked(found)]
-    some = [AveragePredictor(tuple(order[:count])) for count in (2, 3, len(order))]
+    firsts = [order[:count] for count in (2, 3, len(order))]
+    some = [AveragePredictor(tuple(members), (1 / len(members),) * len(members)) for members in firsts]
     return [order[0], *some, leaderboard.judge(None, found, None, 5).kept.model]
 
 

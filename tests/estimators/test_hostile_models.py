@@ -171,7 +171,7 @@ def simple_models(name: str, folder: Path) -> tuple[Any, list[Path]]:
     methods = SimpleMethods(form, [(data, data)], data, leaderboard.answers, quality)
     places = []
     for method in candidates_for(form, data):
-        estimator.simple_ = (methods.validated(method).model,)
+        estimator.simple_, estimator.shares_ = (methods.validated(method).model,), (0.0, 1.0)
         places.append(estimator.save(folder / f"{name} {len(places)}"))
     return x, places
 

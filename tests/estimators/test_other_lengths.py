@@ -19,7 +19,7 @@ def with_simple(model, method, setting):
     form = model.predictor_.form
     features = method.measured(labelled).fitted(labelled)
     fitted = method.fitted(form, features.transform(labelled), labelled, setting)
-    model.simple_ = (SimplePredictor(form, features, fitted),)
+    model.simple_, model.shares_ = (SimplePredictor(form, features, fitted),), (0.0, 1.0)
     return model
 
 

@@ -72,7 +72,7 @@ class SequenceEstimator(TaskFitting):
         interrupted_: whether Ctrl-C ended this fit: the best so far is kept; pressed again, it raises
             KeyboardInterrupt, as it does before anything is fitted.
         simple_: the simple methods that predict, whose answers are averaged; none: the network does.
-        averaged_: whether the predictions of the network are averaged with those of ``simple_``.
+        shares_: weights, in what predicts, of the network and of every method in ``simple_``.
     """
 
     def fit(
@@ -262,9 +262,9 @@ class SequenceEstimator(TaskFitting):
     @property
     def answering(self) -> Answering:
         """Return what predicts: the network, a simple method, or an average of these."""
-        network = (self.predictor_,) if self.averaged_ or not self.simple_ else ()
-        members = (*network, *self.simple_)
-        return members[0] if len(members) == 1 else AveragePredictor(members)
+        pairs = zip((self.predictor_, *self.simple_), self.shares_, strict=True)
+        members, shares = zip(*((member, share) for member, share in pairs if share), strict=True)
+        return members[0] if len(members) == 1 else AveragePredictor(members, shares)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names (width,) of the columns that ``transform`` returns."""

@@ -61,7 +61,7 @@ class TaskFitting(EstimatorSettings):
     reading_: Json | None
     trained_: bool
     simple_: tuple[SimplePredictor, ...]
-    averaged_: bool
+    shares_: tuple[float, ...]
     alphabet_: Alphabet | None
     offsets_: Offsets
     channels_: Names | None
@@ -227,9 +227,10 @@ class TaskFitting(EstimatorSettings):
     def _keep_best(
         self, found: Outcome, simple: list[Candidate], folds: Sequence[Task], usual: Sequence[SimplePredictor]
     ) -> None:
-        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``averaged_``."""
+        """Set ``leaderboard_``, ``kept_``, ``kept_score_``, ``simple_`` and ``shares_``."""
         if usual:
             self.simple_ = tuple(usual)
+            self.shares_ = (0.0, *[1 / len(usual)] * len(usual))
             self.kept_ = f"kept: {leaderboard.average_name([each.name for each in usual])}; {TOO_FEW}"
             self.say(self.kept_)
             return
@@ -239,9 +240,10 @@ class TaskFitting(EstimatorSettings):
         if verdict is None:
             return
         model = verdict.kept.model
-        members = model.members if isinstance(model, AveragePredictor) else (model,)
-        self.simple_ = tuple(each for each in members if isinstance(each, SimplePredictor))
-        self.averaged_ = 0 < len(self.simple_) < len(members)
+        average = model if isinstance(model, AveragePredictor) else AveragePredictor((model,), (1.0,))
+        self.simple_ = tuple(each for each in average.members if isinstance(each, SimplePredictor))
+        alone = len(self.simple_) == len(average.members)
+        self.shares_ = (0.0, *average.shares) if alone else average.shares
         self.leaderboard_ = verdict.table
         self.kept_score_ = verdict.score
         self.kept_ = f"{verdict.line}; {found.problem}" if found.problem else verdict.line
@@ -262,7 +264,7 @@ class TaskFitting(EstimatorSettings):
         self.predictor_ = Predictor(models, first.last.objective, task.form, networks)
         self.trained_ = True
         self.simple_ = ()
-        self.averaged_ = False
+        self.shares_ = (1.0,)
         self.alphabet_ = vars(self).get("alphabet_")
         self.channels_ = vars(self).get("channels_")
         self.offsets_ = offsets_of(task)

@@ -39,10 +39,13 @@ SMALLEST = 1e-6
 DRAWS = 200
 """Resamples of the validation examples."""
 ABOVE = 1.0
-"""Standard errors by which a method or network alone must be above an average, or a network above what would
-be kept without it."""
+"""Standard errors by which a network must be above what would be kept without it."""
 BELOW = 2.0
-"""Standard errors by which the score of an average with the best probabilities may be below the best one."""
+"""Standard errors by which the score of an average may be below the best one."""
+POWER = 4
+"""Power of the score on validation that weighs a member of an average (Large et al. 2019)."""
+LEAST = 0.5
+"""Weight, over that of the best, below which a simple method is left out of averages."""
 OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
@@ -135,25 +138,45 @@ def _rank(found: tuple[float, float]) -> tuple[float, float]:
 
 def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candidate]:
     """Return the averages of the network and the best simple method, of the best ones, and of all these."""
-    return [average_of(members) for members in _averaged(network, ranked(simple))]
+    order = ranked(simple)
+    weights = [_weight(each.model.output, score(each.model.output, each.answers)) for each in order]
+    return [average_of(members) for members in _averaged(network, order, weights)]
 
 
-def _averaged(network: T | None, simple: list[T]) -> list[list[T]]:
-    """Return the members of every average, given the simple methods, the best first."""
-    first, some = simple[:1], simple[:AVERAGED]
+def _averaged(network: T | None, simple: list[T], weights: list[float]) -> list[list[T]]:
+    """Return the members of every average, given the simple methods and their weights, the best first."""
+    near = [each for each, weight in zip(simple, weights, strict=True) if weight >= LEAST * weights[0]]
+    first, some = near[:1], near[:AVERAGED]
     found = [some] if network is None else [[network, *first], some, [network, *some]]
     return [members for at, members in enumerate(found) if len(members) > 1 and members not in found[:at]]
 
 
 def average_of(members: Sequence[Candidate]) -> Candidate:
-    """Return the candidate whose answers are the averages of those of its members."""
+    """Return the candidate whose answers are the averages of those of its members, the better weighing more.
+
+    Source: Large, Lines and Bagnall (2019), A probabilistic classifier ensemble weighting scheme based on
+    cross-validated accuracy estimates.
+    """
+    answers = [each.answers for each in members]
+    shares = _shares(members[0].model.output, answers)
     return Candidate(
         average_name([each.name for each in members]),
-        AveragePredictor(tuple(each.model for each in members)),
-        average_answers([each.answers for each in members]),
+        AveragePredictor(tuple(each.model for each in members), shares),
+        average_answers(answers, shares),
         sum(each.seconds for each in members),
         sum(each.parameters for each in members),
     )
+
+
+def _shares(output: Output, parts: Sequence[Answers]) -> tuple[float, ...]:
+    """Return the weight of every member of an average; they add up to 1."""
+    weights = [_weight(output, score(output, found)) for found in parts]
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def _weight(output: Output, found: float) -> float:
+    """Return how much a score on validation weighs; of numbers all do alike, as the source has classes."""
+    return 1.0 if output == "reals" else max(found, SMALLEST) ** POWER
 
 
 def average_name(names: Sequence[str]) -> str:
@@ -167,10 +190,10 @@ def chosen(order: list[Candidate], groups: np.ndarray | None = None) -> Candidat
 
     An average is kept if its log loss (of numbers, its error) is the smallest of all and its score at most
     ``BELOW`` standard errors below the best one: where there are folds, validation asks one network at a
-    time, and all of them predict later. Otherwise the average of the best simple methods is kept, unless the
-    best of them is more than ``ABOVE`` standard errors above it: validation can hardly tell them apart, and
-    they err on different examples. A network is kept if it is so far above what would be kept without it,
-    which is smaller and faster. Standard errors are those of the difference on the same examples.
+    time, and all of them predict later. Otherwise the average of the best simple methods is kept, unless it
+    is further below the best of them: validation can hardly tell them apart, and they err on different
+    examples. A network is kept if it is more than ``ABOVE`` standard errors above what would be kept without
+    it, which is smaller and faster. Standard errors are those of the difference on the same examples.
 
     Args:
         groups: (n,) groups of the validation examples, which are resampled as a whole.
@@ -204,7 +227,7 @@ def _kept(output: Output, tallies: list[np.ndarray], kinds: list[Kind]) -> int:
         return surest
     simple = [place for place in order if kinds[place] == "simple"] or [best]
     average = next((place for place in order if kinds[place] == "simple average"), simple[0])
-    behind = _errors_above(output, tallies[simple[0]], tallies[average]) > ABOVE
+    behind = _errors_above(output, tallies[simple[0]], tallies[average]) > BELOW
     usual = simple[0] if behind else average
     networks = kinds[best] in ("network", "average")
     return best if networks and _errors_above(output, tallies[best], tallies[usual]) > ABOVE else usual
@@ -275,7 +298,8 @@ class _Contest:
         alone = [] if network is None else [network]
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
         order = sorted(simple, key=lambda key: _rank(of_bag(key)), reverse=True)
-        mixed = [tuple(each) for each in _averaged(network, order)]
+        weights = [_weight(self.output, of_bag(key)[0]) for key in order]
+        mixed = [tuple(each) for each in _averaged(network, order, weights)]
         keys = [*alone, *simple, *mixed]
         kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
         kinds += ["simple average" if set(members) <= set(simple) else "average" for members in mixed]
@@ -308,9 +332,12 @@ class _Contest:
         return self.tallies[key]
 
     def _answers(self, key: Key) -> Answers:
-        if isinstance(key, tuple):
-            return average_answers([self._answers(each) for each in key])
-        return self.answers[key]
+        if not isinstance(key, tuple):
+            return self.answers[key]
+        parts = [self._answers(each) for each in key]
+        if self.of_network is not None and set(key) <= set(self.keys[0]):  # settings of the network
+            return average_answers(parts)
+        return average_answers(parts, _shares(self.output, parts))
 
 
 @dataclass(frozen=True)

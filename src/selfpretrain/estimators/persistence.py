@@ -96,7 +96,7 @@ def save(estimator: TaskFitting, folder: str | Path) -> Path:
         }
         content["simple"] = {
             "members": [simple.about() for simple in estimator.simple_],
-            "averaged": estimator.averaged_,
+            "shares": estimator.shares_,
             "weights": _save_tensors(place, SIMPLE, of_simple),
         }
     place.write(FILE, content)  # from here on, the model is the new one
@@ -242,7 +242,7 @@ def load(
             setattr(estimator, name, content[key])
         estimator.interrupted_ = False
         estimator.simple_ = _simple(content, folder, estimator.predictor_.form)
-        estimator.averaged_ = bool(estimator.simple_ and content["simple"]["averaged"])
+        estimator.shares_ = _shares(content, len(estimator.simple_))
         estimator.alphabet_ = Alphabet.load(content["alphabet"], estimator.predictor_.form.signal)
         estimator.offsets_ = Offsets.load(content["offsets"])
         names = content["channels"]
@@ -296,6 +296,16 @@ def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> tuple[Simp
         found.append(SimplePredictor.load(form, member, own))
         check_columns(form, found[-1].features, found[-1].model)
     return tuple(found)
+
+
+def _shares(content: Json, simple: int) -> tuple[float, ...]:
+    """Return the weights of the network and of the simple methods in what predicts."""
+    if not simple:
+        return (1.0,)
+    shares = tuple(float(share) for share in content["simple"]["shares"])
+    if len(shares) != 1 + simple or min(shares) < 0 or not math.isclose(sum(shares), 1, rel_tol=1e-6):
+        raise ValueError(f"shares {shares} of {simple} simple methods and a network")
+    return shares
 
 
 def _with_prefix(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -346,9 +346,10 @@ def _at_most(method: Method, examples: SequenceDataset) -> SequenceDataset:
 
 @dataclass(frozen=True)
 class AveragePredictor:
-    """Several models, whose probabilities or numbers are averaged with equal weights."""
+    """Several models, whose probabilities or numbers are averaged."""
 
     members: "tuple[Answering, ...]"
+    shares: tuple[float, ...]  # weight of every member
 
     @property
     def form(self) -> SequenceSpec:
@@ -362,19 +363,25 @@ class AveragePredictor:
 
     def probabilities(self, data: SequenceDataset) -> np.ndarray:
         """Return class probabilities (n, K), or predicted numbers (n, 1)."""
-        return np.mean([member.probabilities(data) for member in self.members], axis=0)
+        parts = [member.probabilities(data) for member in self.members]
+        return np.average(parts, axis=0, weights=self.shares)
 
     def position_probabilities(self, data: SequenceDataset) -> list[np.ndarray]:
         """Return the probabilities (L, K) at the positions of every sequence."""
         parts = [member.position_probabilities(data) for member in self.members]
-        return [np.mean(of_sequence, axis=0) for of_sequence in zip(*parts, strict=True)]
+        in_turn = zip(*parts, strict=True)
+        return [np.average(of_sequence, axis=0, weights=self.shares) for of_sequence in in_turn]
 
 
 Answering = Predictor | SimplePredictor | AveragePredictor
 """What predicts: the network, a simple method, or several of these."""
 
 
-def average_answers(parts: Sequence[Answers]) -> Answers:
-    """Return the answers of the average on the same examples, from the answers of its members."""
+def average_answers(parts: Sequence[Answers], shares: Sequence[float] | None = None) -> Answers:
+    """Return the answers of the average on the same examples, from the answers of its members.
+
+    Args:
+        shares: weight of every member; None: all alike.
+    """
     y_true = parts[0][0]
-    return y_true, np.mean([outputs for _, outputs in parts], axis=0)
+    return y_true, np.average([outputs for _, outputs in parts], axis=0, weights=shares)
