@@ -29,7 +29,6 @@ from .scores import Score
 from .search import Search, fold_data, untrained
 from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import (
-    AVERAGED,
     AveragePredictor,
     Candidate,
     SimpleMethods,
@@ -184,8 +183,7 @@ class TaskFitting(EstimatorSettings):
                 self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
             self.say(leaderboard.line(row))
             found.append(each)
-        order = leaderboard.ranked([each for each in found if finite(each.answers)])
-        best = {each.name for each in order[:AVERAGED]}
+        best = {each.name for each in leaderboard.best_of([each for each in found if finite(each.answers)])}
         final = [
             methods.refitted(each, whole, limit.end) if each.name in best else replace(each, refit=None)
             for each in found

@@ -138,15 +138,26 @@ def _rank(found: tuple[float, float]) -> tuple[float, float]:
 
 def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candidate]:
     """Return the averages of the network and the best simple method, of the best ones, and of all these."""
+    return [average_of(members) for members in _averaged(network, best_of(simple))]
+
+
+def best_of(simple: list[Candidate]) -> list[Candidate]:
+    """Return the simple methods that may be kept, alone or in an average, the best first."""
     order = ranked(simple)
-    weights = [_weight(each.model.output, score(each.model.output, each.answers)) for each in order]
-    return [average_of(members) for members in _averaged(network, order, weights)]
+    return _near(
+        order, [_weight(each.model.output, score(each.model.output, each.answers)) for each in order]
+    )
 
 
-def _averaged(network: T | None, simple: list[T], weights: list[float]) -> list[list[T]]:
-    """Return the members of every average, given the simple methods and their weights, the best first."""
-    near = [each for each, weight in zip(simple, weights, strict=True) if weight >= LEAST * weights[0]]
-    first, some = near[:1], near[:AVERAGED]
+def _near(order: list[T], weights: list[float]) -> list[T]:
+    """Return the first of some methods, as far as they weigh enough."""
+    near = [each for each, weight in zip(order, weights, strict=True) if weight >= LEAST * weights[0]]
+    return near[:AVERAGED]
+
+
+def _averaged(network: T | None, some: list[T]) -> list[list[T]]:
+    """Return the members of every average, given some simple methods, the best first."""
+    first = some[:1]
     found = [some] if network is None else [[network, *first], some, [network, *some]]
     return [members for at, members in enumerate(found) if len(members) > 1 and members not in found[:at]]
 
@@ -299,7 +310,7 @@ class _Contest:
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
         order = sorted(simple, key=lambda key: _rank(of_bag(key)), reverse=True)
         weights = [_weight(self.output, of_bag(key)[0]) for key in order]
-        mixed = [tuple(each) for each in _averaged(network, order, weights)]
+        mixed = [tuple(each) for each in _averaged(network, _near(order, weights))]
         keys = [*alone, *simple, *mixed]
         kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
         kinds += ["simple average" if set(members) <= set(simple) else "average" for members in mixed]
