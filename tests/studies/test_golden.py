@@ -43,6 +43,7 @@ LONG = {
     "ranking",
     "rivals",
     "s4d-or-mamba",
+    "s4d-or-mamba-longer",
 }
 """Of many matched arms, whose length has to be worked out, or of many images."""
 FOLDERS = {

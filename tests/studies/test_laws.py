@@ -27,7 +27,7 @@ from selfpretrain.training.cost import Planner
 from selfpretrain.training.recipe import fingerprint
 
 STUDIES = {name: registry.find("studies", name) for name in registry.names("studies")}
-LONG = ("amos-figure-3", "modern-zoo", "objectives", "rivals", "s4d-or-mamba")
+LONG = ("amos-figure-3", "modern-zoo", "objectives", "rivals", "s4d-or-mamba", "s4d-or-mamba-longer")
 """Studies of so many networks that the others stand for them; all run to their pages in ``.ci/run``."""
 every_study = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in STUDIES]

@@ -31,7 +31,7 @@ SPOTS = golden("paper_cells.tsv")
 lengths of pretraining, PathX as it was run, PathX-256."""
 CELLS = {line["study"]: int(line["cells"]) for line in golden("paper_studies.tsv")}
 """How many cells a study has: tasks, rows and arms of the paper's table."""
-UNPRINTED = ("compare", "label-fraction", "long-images", "objectives", "s4d-or-mamba")
+UNPRINTED = ("compare", "label-fraction", "long-images", "objectives", "s4d-or-mamba", "s4d-or-mamba-longer")
 """Studies that have no paper scale."""
 LONG = ("amos-table-7", "lra-zoo", "modern-zoo", "ranking", "rivals")
 """Studies of the most networks; their plans at smoke scale are among the laws of studies."""

@@ -38,7 +38,14 @@ def test_all_studies_are_planned_at_the_papers_scale_without_a_file(nothing, cap
     assert time.process_time() - start < 60
     said = capsys.readouterr().out
     left_out = re.findall(r"^(\S+): left out", said, re.MULTILINE)
-    assert left_out == ["compare", "label-fraction", "long-images", "objectives", "s4d-or-mamba"]
+    assert left_out == [
+        "compare",
+        "label-fraction",
+        "long-images",
+        "objectives",
+        "s4d-or-mamba",
+        "s4d-or-mamba-longer",
+    ]
     assert "compare: left out: no reported recipe" in said
     assert "on one a100" in said
 

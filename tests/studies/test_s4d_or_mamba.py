@@ -10,6 +10,7 @@ from selfpretrain.runner.tuning import TUNING_SEED
 from selfpretrain.studies import s4d_or_mamba
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
 from selfpretrain.studies.s4d_or_mamba import S4dOrMamba, chosen_sets, steps
+from selfpretrain.studies.s4d_or_mamba_longer import S4dOrMambaLonger
 from selfpretrain.tasks.ucr import SETS
 from selfpretrain.training.cost import Planner
 
@@ -42,6 +43,22 @@ def test_steps_follow_length_and_size():
         "Phoneme": 100,
         "FordA": 300,
     }
+
+
+def test_longer_training_is_four_times_as_long_on_every_third_set(monkeypatch):
+    monkeypatch.setattr(S4dOrMamba, "architectures", S4dOrMamba.architectures[:1])
+    assert S4dOrMambaLonger.tasks == chosen_sets()[::3] and len(S4dOrMambaLonger.tasks) == 6
+    task = S4dOrMamba.stand_ins["FordA"].stubbed()
+    short, long = (
+        {
+            cell.column: cell.recipe
+            for cell in kind.at_scale("small", 1).task_cells("FordA", task, paper_data.ROUGH)
+        }
+        for kind in (S4dOrMamba, S4dOrMambaLonger)
+    )
+    for column in (SCRATCH, SPT):
+        steps_of = [[stage.budget.steps for stage in found[column].stages] for found in (short, long)]
+        assert steps_of[1] == [4 * n for n in steps_of[0]]
 
 
 def recipes(monkeypatch, chosen):

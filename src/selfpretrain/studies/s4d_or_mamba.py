@@ -103,6 +103,7 @@ class S4dOrMamba(TableStudy):
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH), (MATCHED, SCRATCH))
     bundled_seeds = 2
+    times: ClassVar[int] = 1  # times the steps
     tasks = chosen_sets()
     stand_ins: ClassVar[dict[str, Task]] = {name: Ucr(set=name) for name in chosen_sets()}
     columns = (SCRATCH, MATCHED, SPT)
@@ -119,7 +120,7 @@ class S4dOrMamba(TableStudy):
             SpecError: at the paper scale, whose sets are not to be had here.
         """
         if scale == "paper":
-            raise SpecError("s4d-or-mamba: the sets of the paper are not to be had; use --scale small")
+            raise SpecError("the sets of the paper (arXiv 2605.27406) are not to be had; use --scale small")
         return cls(scale, seeds)
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
@@ -133,7 +134,7 @@ class S4dOrMamba(TableStudy):
         """Return the arms with some settings by column; the matched one has the FLOPs of self-pretraining."""
         arms = {}
         for column, (objective, lr) in chosen.items():
-            rate = f"stage.optim.lr={lr}", f"stage.budget.steps={steps(label)}"
+            rate = f"stage.optim.lr={lr}", f"stage.budget.steps={self.times * steps(label)}"
             width = f"model.width={WIDTHS.get(architecture.row, USUAL_WIDTH)}"
             settings = (*rate, width) if self.scale == "small" else ()
             row = replace(architecture, objective=objective, change=partial(with_settings, settings=settings))
@@ -148,7 +149,7 @@ class S4dOrMamba(TableStudy):
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return the settings of every arm, and the sets that are left out."""
         available = self.available_tasks(planner)
-        sets = [f"{name}: {steps(name)} steps per stage" for name in available]
+        sets = [f"{name}: {self.times * steps(name)} steps per stage" for name in available]
         absent = [f"{name} is left out: selfpretrain data get ucr --from pypi" for name in self.all_tasks()]
         return [
             *(
