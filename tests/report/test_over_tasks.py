@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from selfpretrain.report import over_tasks, page
+from selfpretrain.report import diagnostics, over_tasks, page
 from selfpretrain.report.analysis import MANY_TASKS, analyse
 from selfpretrain.report.format import MINUS
 from selfpretrain.report.results import read
@@ -119,3 +119,13 @@ def test_pictures_of_many_tasks_are_two(many):
 def test_one_task_fewer_is_shown_task_by_task(make, scene):
     few = analyse(read(make(*(scene(task=f"set-{at}", test=200) for at in range(MANY_TASKS - 1)))))
     assert not few.many and len(page.compose(few).outcomes) >= MANY_TASKS - 1
+
+
+def test_models_are_ranked_in_every_arm_of_many_tasks(make, scene):
+    rows = {"attention": (0.5, 0.6, 0.7), "s4d": (0.6, 0.7, 0.5), "lstm": (0.7, 0.5, 0.6)}
+    scenes = [scene(rows=rows, seeds=1, task=f"set-{at}", test=400) for at in range(MANY_TASKS)]
+    found = diagnostics.rankings(analyse(read(make(*scenes))))
+    best = {title: ranks.sorted[0][0] for title, ranks in found.items()}
+    assert best == dict(
+        zip((f"{arm}, over tasks" for arm in COLUMNS), ("lstm", "s4d", "attention"), strict=True)
+    )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from scripts import script
 from selfpretrain.data import wheels
@@ -16,7 +17,7 @@ from selfpretrain.data.wheels import Wheel, get_wheel
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.registry import name_of, resolve
 from selfpretrain.tasks.base import load_task
-from selfpretrain.tasks.ucr import ARCHIVE, FOLDER, SETS, Ucr
+from selfpretrain.tasks.ucr import ARCHIVE, FOLDER, PUBLISHED, SETS, Ucr
 
 GAP = [2, 0.0, np.nan, np.nan, 3.0, 4.0, 5.0, np.nan, np.nan]
 """Class 2, then a series of six positions, two of them missing, and two of padding."""
@@ -232,3 +233,25 @@ def test_sizes_are_those_of_the_archive(name, real_data):
     train, val, test = (len(task.load(split)) for split in SPLITS)
     assert (train + val, test) == (sizes["train"], sizes["test"])
     assert (task.form.length, len(task.form.target.names)) == (sizes["length"], sizes["classes"])
+
+
+@pytest.mark.needs_data(FOLDER)
+@pytest.mark.parametrize("name", ["Chinatown", "Coffee", "InsectEPGSmallTrain", "GunPointAgeSpan"])
+def test_the_published_nearest_neighbour_is_that_of_series_z_normalised_one_by_one(name, real_data):
+    train, test = Ucr(set=name)._read()
+    a, b = (stats.zscore(rows[:, 1:], axis=1) for rows in (train, test))
+    nearest = ((b[:, None] - a) ** 2).sum(-1).argmin(1)
+    found = float((train[nearest, 0] == test[:, 0]).mean())
+    assert Ucr(set=name).published["nearest neighbour"] == pytest.approx(found, abs=1e-4)
+
+
+def test_what_the_archive_reports_is_there_for_all_sets():
+    assert len(PUBLISHED) == 128 and PUBLISHED.keys() >= SETS.keys()
+    every = [score for name in PUBLISHED for score in Ucr(set=name).published.values()]
+    assert len(every) == 3 * 128 and all(0 < score <= 1 for score in every)
+    assert list(Ucr(set="ECG5000").published) == [
+        "nearest neighbour",
+        "warping in a window of 1 %",
+        "warping",
+    ]
+    assert Ucr(set="ECG5000").tiny().published == {} == Ucr(set="of my own").published

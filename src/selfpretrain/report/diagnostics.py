@@ -28,6 +28,8 @@ SEVERAL_ARMS = 3  # minimum number of further arms for which the table of gaps i
 def rankings(analysis: Analysis) -> dict[str, Ranks]:
     """Return average ranks in both headline columns, over tasks or over the seeds of each task, by title.
 
+    Of many tasks in every column.
+
     Empty if rows are one model at several settings: these do not compete. Not over seeds that were added
     until a verdict was decided: the test counts one analysis only.
     """
@@ -36,7 +38,7 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
         return {}
     first = analysis.tasks[0].task
     if len(analysis.tasks) >= MIN_TASKS:
-        for column in first.headline:
+        for column in first.columns if analysis.many else first.headline:
             means = [task.means for task in analysis.tasks]
             rows = [row for row in first.rows if all((row, column) in each for each in means)]
             scores = np.array([[each[row, column].mean for row in rows] for each in means])

@@ -99,6 +99,11 @@ class Task(abc.ABC):
         """
         raise SpecError(f"{name_of(self)} cannot be divided into folds: only imported data with groups can")
 
+    @property
+    def published(self) -> Mapping[str, float]:
+        """Return scores on the test split that others report, by method; by default none."""
+        return {}
+
     def parts(self) -> tuple["Task", ...]:
         """Return the folds, each of which is the test split once; a task without folds returns itself."""
         return (self,)

@@ -38,10 +38,19 @@ WHEELS = tuple(
     )
 )
 """Wheels with 93 sets, A to P, as the archive has them; of J. Abdullayev, Université de Haute-Alsace."""
-with Path(__file__).with_name("_ucr.tsv").open(encoding="utf-8") as _file:
-    SETS = {row["set"]: row for row in csv.DictReader(_file, delimiter="\t")}
+
+
+def _read_table(name: str) -> dict[str, dict[str, str]]:
+    """Return the rows of a table that is beside this file, by set."""
+    with Path(__file__).with_name(name).open(encoding="utf-8") as file:
+        return {row["set"]: row for row in csv.DictReader(file, delimiter="\t")}
+
+
+SETS = _read_table("_ucr.tsv")
 """The sets in the wheels: family (sets that share recordings, by their name), series in train and test,
 length, classes."""
+PUBLISHED = _read_table("_ucr_published.tsv")
+"""Test accuracy of one nearest neighbour on all sets, as the archive reports it, of z-normalised series."""
 
 
 @spec
@@ -53,8 +62,8 @@ class Ucr(Prepared):
         f"1293-1305, {ADDRESS}",
         licence="free for research, to be cited; the sets are not passed on with this package",
         counts="those of the archive; 15 % of its training series, by class, are drawn for validation",
-        baselines="per set, with `selfpretrain data check`: the commonest class, nearest neighbour (the "
-        "archive's 1-NN ED), linear and kernel methods; 1-NN DTW: docs/ucr-neighbours.tsv",
+        baselines="per set, with `selfpretrain data check`: the commonest class, nearest neighbour, linear "
+        "and kernel methods; and one nearest neighbour, also with warping, as the archive reports it",
         leaks="sets of one family share recordings; copies between the parts of the archive are kept",
         get=f"{ADDRESS} has {ARCHIVE}.zip: unpack it, with the password that its briefing document tells, as "
         f"folder {ARCHIVE}; or run `selfpretrain data get ucr --from pypi`: {len(SETS)} of the 128 sets",
@@ -72,6 +81,17 @@ class Ucr(Prepared):
     def name(self) -> str:
         """Return the name of the task with its set, e.g. ``ucr:FordA``."""
         return f"ucr:{self.set}"
+
+    @property
+    def published(self) -> dict[str, float]:
+        """Return what the archive reports of one nearest neighbour, of series z-normalised one by one."""
+        row = {} if self.made_up else PUBLISHED.get(self.set, {})
+        named = {
+            "distance": "nearest neighbour",
+            "learned window": f"warping in a window of {row.get('window in %')} %",
+            "warping": "warping",
+        }
+        return {named[key]: float(value) for key, value in row.items() if key in named}
 
     def stubbed(self) -> Prepared:
         """Return the task with a stub, unless its data are prepared or made up."""

@@ -290,6 +290,8 @@ def _simple_methods(task: Task) -> Iterator[Finding]:
     for method, score in scores.items():
         text = f"{metric} {score:.3f}" + ("; little is left to learn" if score >= ENOUGH else "")
         yield Finding(method, "note" if score >= ENOUGH else "fine", text)
+    for method, score in task.published.items():
+        yield Finding(f"{method}, as published", "fine", f"{metric} {score:.3f}")
     learned = {m: score for m, score in scores.items() if m not in GUESSES and m not in task.shortcuts()}
     if learned:
         train = task.load("train")
