@@ -43,6 +43,7 @@ from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.studies.recipes.defaults import FINETUNE_STEPS, small_arms
+from selfpretrain.system.files import json_bytes
 from selfpretrain.tasks.procedural import Procedural
 from selfpretrain.tasks.simple.cohesion import CohesionWindows
 from selfpretrain.tasks.simple.models import LinearModel
@@ -454,11 +455,19 @@ def test_groups_are_resampled_as_a_whole(small):
 def test_a_damaged_simple_method_is_one_clear_error(kept, tmp_path):
     folder = kept.save(tmp_path / "model")
     content = json.loads((folder / "model.json").read_text())
-    for change in ({"alphabet": {"known": 7}}, {"simple": content["simple"] | {"features": "magic"}}):
-        (folder / "model.json").write_text(json.dumps(content | change))
-        with pytest.raises(StoreError, match=r"model\.json"):
+    simple = content["simple"]
+    (member,) = simple["members"]
+    for change, said in (
+        ({"alphabet": {"known": 7}}, "unknown"),
+        ({"simple": simple | {"members": [member | {"features": "magic"}]}}, "magic"),
+        ({"simple": simple | {"shares": [0.5, 0.6]}}, "shares"),
+        ({"simple": simple | {"shares": [1.5, -0.5]}}, "shares"),
+        ({"simple": simple | {"shares": [1.0]}}, "shares"),
+    ):
+        (folder / "model.json").write_bytes(json_bytes(content | change))  # with a digest of its own
+        with pytest.raises(StoreError, match=rf"model\.json.*{said}"):
             SequenceClassifier.load(folder)
-    (folder / "model.json").write_text(json.dumps(content))
+    (folder / "model.json").write_bytes(json_bytes(content))
     (weights,) = folder.glob("simple*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-8] + b"tampered")
     with pytest.raises(StoreError, match=r"simple\S*\.safetensors is damaged"):
