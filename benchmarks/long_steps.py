@@ -22,7 +22,8 @@ from selfpretrain.config import spec
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.spec import Classes, SequenceSpec, Split, Values
 from selfpretrain.objectives.classify import Classify
-from selfpretrain.studies.s4d_or_mamba import USUAL_WIDTH, WIDTHS, S4dOrMamba
+from selfpretrain.studies.common.time_series import USUAL_WIDTH, WIDTHS
+from selfpretrain.studies.s4d_or_mamba import S4dOrMamba
 from selfpretrain.system.hardware import peak_memory
 from selfpretrain.tasks.base import Card, Task
 from selfpretrain.training.model import Model

@@ -23,8 +23,9 @@ from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.run_dir import RESULT
 from selfpretrain.runner.tuning import TUNING_SEED
 from selfpretrain.runner.workspace import Workspace, run_context
+from selfpretrain.studies.common.time_series import DIRECTIONS, RATES, TRIED_ON, Option, chosen_sets
 from selfpretrain.studies.recipes.tables import FOLDER, Denoising
-from selfpretrain.studies.s4d_or_mamba import DIRECTIONS, RATES, TRIED_ON, Option, S4dOrMamba, chosen_sets
+from selfpretrain.studies.s4d_or_mamba import S4dOrMamba
 from selfpretrain.training.cost import COUNTED, Planner
 from selfpretrain.training.recipe import Recipe
 

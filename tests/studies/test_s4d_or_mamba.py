@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import paper_data
 from scripts import script
 from selfpretrain.runner.tuning import TUNING_SEED
-from selfpretrain.studies import s4d_or_mamba
+from selfpretrain.studies.common import time_series
+from selfpretrain.studies.common.time_series import TimeSeriesStudy, chosen_sets, steps
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
-from selfpretrain.studies.s4d_or_mamba import S4dOrMamba, chosen_sets, steps
+from selfpretrain.studies.s4d_or_mamba import S4dOrMamba
 from selfpretrain.studies.s4d_or_mamba_longer import S4dOrMambaLonger
 from selfpretrain.tasks.ucr import SETS
 from selfpretrain.training.cost import Planner
@@ -46,7 +47,7 @@ def test_steps_follow_length_and_size():
 
 
 def test_longer_training_is_four_times_as_long_on_every_third_set(monkeypatch):
-    monkeypatch.setattr(S4dOrMamba, "architectures", S4dOrMamba.architectures[:1])
+    monkeypatch.setattr(TimeSeriesStudy, "architectures", S4dOrMamba.architectures[:1])
     assert S4dOrMambaLonger.tasks == chosen_sets()[::3] and len(S4dOrMambaLonger.tasks) == 6
     task = S4dOrMamba.stand_ins["FordA"].stubbed()
     short, long = (
@@ -63,7 +64,7 @@ def test_longer_training_is_four_times_as_long_on_every_third_set(monkeypatch):
 
 def recipes(monkeypatch, chosen):
     """The cells of the Transformer on one set, planned without its data."""
-    monkeypatch.setattr(s4d_or_mamba, "CHOSEN", chosen)
+    monkeypatch.setattr(time_series, "CHOSEN", chosen)
     monkeypatch.setattr(S4dOrMamba, "architectures", S4dOrMamba.architectures[:1])
     study = S4dOrMamba.at_scale("small", 1)
     task = S4dOrMamba.stand_ins["ECG5000"].stubbed()

@@ -16,11 +16,11 @@ One seed, since the sets are what is averaged over.
 from typing import ClassVar
 
 from ..config import spec
-from .s4d_or_mamba import S4dOrMamba, chosen_sets
+from .common.time_series import TimeSeriesStudy, chosen_sets
 
 
 @spec
-class S4dOrMambaLonger(S4dOrMamba):
+class S4dOrMambaLonger(TimeSeriesStudy):
     """Three arms per architecture on some sets, trained for longer."""
 
     bundled_seeds = 1

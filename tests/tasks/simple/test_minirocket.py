@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from selfpretrain.data.dataset import SequenceDataset
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.tasks.simple import minirocket
 from selfpretrain.tasks.simple.kernels import PLACES, channel_masks
-from selfpretrain.tasks.simple.minirocket import SharedKernels, dilations
+from selfpretrain.tasks.simple.methods import simple_methods
+from selfpretrain.tasks.simple.minirocket import STATISTICS, SharedKernels, dilations
 
 RANDOM = np.random.RandomState(0)
 
@@ -17,8 +19,8 @@ def sequences(lengths, channels=1):
     return SequenceDataset.from_sequences(rows, np.arange(len(rows)) % 2)
 
 
-def measured(examples, number=1_000):
-    found = SharedKernels(number)
+def measured(examples, number=1_000, statistics=1):
+    found = SharedKernels(number, statistics)
     found.measure(examples)
     found.fit(examples)
     return found
@@ -37,7 +39,8 @@ def plain_outputs(x, channels, places, dilation):
     return outputs
 
 
-def plain_shares(features, x, masks):
+def plain_shares(features, x, masks, statistic=np.mean):
+    """A statistic of whether outputs exceed each threshold, by default the share."""
     shares = []
     for index, (dilation, levels) in enumerate(features.thresholds):
         for kernel, places in enumerate(PLACES):
@@ -45,8 +48,16 @@ def plain_shares(features, x, masks):
             inner = outputs[4 * dilation : len(x) - 4 * dilation]
             if (kernel + index) % 2 == 1 and len(inner):
                 outputs = inner
-            shares += [(outputs > level).mean() for level in levels[kernel].tolist()]
+            shares += [statistic(outputs > level) for level in levels[kernel].tolist()]
     return np.array(shares)
+
+
+def mean_place(above):
+    return (np.flatnonzero(above).mean() if above.any() else -1) / len(above)
+
+
+def longest_stretch(above):
+    return max(len(stretch) for stretch in "".join("01"[int(one)] for one in above).split("0")) / len(above)
 
 
 @pytest.mark.parametrize("channels", [1, 4])
@@ -62,6 +73,32 @@ def test_shares_are_those_of_plain_loops(channels):
     for row, each in enumerate(shares):
         np.testing.assert_allclose(each, plain_shares(found, examples.sequence(row), masks), rtol=1e-12)
     assert (found.mean == pytest.approx(shares.mean(0))) and len(found.mean) == 252
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_further_statistics_are_those_of_plain_loops(channels):
+    examples = sequences([30, 41, 12, 9, 3], channels)
+    found = measured(examples, 300, STATISTICS)
+    masks = channel_masks(examples).numpy()
+    for row, each in enumerate(found.compute(examples)):
+        for at, statistic in enumerate((np.mean, mean_place, longest_stretch)):
+            expected = plain_shares(found, examples.sequence(row), masks, statistic)
+            np.testing.assert_allclose(each[at::STATISTICS], expected, rtol=1e-12)
+    again = SharedKernels()
+    again.load(found.state())
+    assert again.statistics == STATISTICS and (again.transform(examples) == found.transform(examples)).all()
+    with pytest.raises(ValueError, match="250 features of 252 thresholds"):
+        again.load(found.state() | {name: found.state()[name][:250] for name in ("mean", "spread")})
+
+
+@pytest.mark.parametrize(
+    ("labelled", "statistics"), [(299, 1), (300, STATISTICS), (2_000, STATISTICS), (2_001, 1)]
+)
+def test_kernels_have_further_statistics_where_labels_are_enough(labelled, statistics):
+    form = SequenceSpec(Values(1), 50, Classes(("a", "b")))
+    methods = simple_methods(form, labelled, torch.tensor([50]))
+    (kernels,) = [made for each in methods if isinstance(made := each.features(), SharedKernels)]
+    assert kernels.statistics == statistics
 
 
 def test_thresholds_are_golden_quantiles_on_one_sequence():

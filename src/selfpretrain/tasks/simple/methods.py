@@ -39,7 +39,7 @@ from .features import (
 from .hydra import CompetingKernels, count_answers
 from .intervals import IntervalQuantiles
 from .kernels import FEATURES, KERNEL_SIZE, PLACES, WORK, KernelShares
-from .minirocket import MANY_FEATURES, SharedKernels
+from .minirocket import MANY_FEATURES, STATISTICS, SharedKernels
 from .models import (
     SavedModel,
     UnsavedModel,
@@ -57,6 +57,9 @@ POSITIONS = 50_000  # maximum number of positions to fit on, for classes of posi
 MAX_DENSE = 8_000  # maximum number of examples to fit a candidate on, if its features are dense numbers
 MAX_BOOSTED = 20_000  # maximum rows times outputs of boosted trees: some seconds per fit
 MAX_RANDOM = 200_000  # the same of random trees: at most some 100 MB are saved
+RICH = range(300, 2_001)
+"""Numbers of labelled examples at which kernels have further statistics: fewer are learned by heart, and of
+more the matrix is large."""
 MAX_MANY = 4_000  # maximum examples with many random kernels: ridge regression takes some 15 seconds
 
 Fitted = SavedModel | UnsavedModel
@@ -236,6 +239,8 @@ def simple_methods(
     in_intervals = trees and rows * numbers <= MAX_INTERVALS
     many = labelled <= MAX_MANY and (few or not sets)  # sets have a regression per class
     many_kernels = partial(SharedKernels, MANY_FEATURES if many else FEATURES)
+    if labelled in RICH and many:
+        many_kernels = partial(SharedKernels, MANY_FEATURES // 2, STATISTICS)
     competing = kernels and count_answers(int(lengths.sum()), int(lengths.max())) <= MAX_ANSWERS
     histograms = statistics is not None or (values and outputs <= MAX_HISTOGRAMS)
     hand_made = partial(HandMade, statistics or Summary().compute)

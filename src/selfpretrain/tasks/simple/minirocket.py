@@ -5,7 +5,10 @@ kernel is read only where it does not reach beyond the ends of the sequence; and
 a dilation are quantiles of its outputs on one random sequence, of orders that cover 0 to 1 evenly. Sequences
 are computed one by one, so that none depends on others, by loops that Numba compiles.
 
-Source: Dempster, Schmidt and Webb (2021), MiniRocket.
+Where there are labels enough, two more statistics are taken of the positions at which an output exceeds its
+threshold: their mean place, and their longest stretch.
+
+Source: Dempster, Schmidt and Webb (2021), MiniRocket; for these two Tan et al. (2022), MultiRocket.
 """
 
 from itertools import islice
@@ -18,18 +21,40 @@ from ...data.dataset import SequenceDataset, generator
 from ...system.jit import jit
 from ...system.time_limit import check_time
 from .features import Numbers, State
-from .kernels import KERNEL_SIZE, LEVELS, NUDGE, PLACES, WORK, KernelShares, channel_masks, kernel_weights
+from .kernels import (
+    FEATURES,
+    KERNEL_SIZE,
+    LEVELS,
+    NUDGE,
+    PLACES,
+    WORK,
+    KernelShares,
+    channel_masks,
+    kernel_weights,
+)
 
 MANY_FEATURES = 10_000  # approximate number of features per sequence, as published
 DILATIONS = 32  # maximum number of dilations
 GOLDEN = (np.sqrt(5) + 1) / 2  # multiples of the golden ratio, modulo 1, cover 0 to 1 evenly
 REACH = KERNEL_SIZE // 2  # weights on either side of the middle of a kernel
+STATISTICS = (
+    3  # of the positions at which an output exceeds its threshold: share, mean place, longest stretch
+)
 
 
 class SharedKernels(KernelShares):
-    """Shares as published, with thresholds of all training sequences: all folds share the features."""
+    """Shares as published, with thresholds of all training sequences: all folds share the features.
+
+    Args:
+        number: approximate number of thresholds.
+        statistics: number of features for each; 1: shares alone.
+    """
 
     once = True
+
+    def __init__(self, number: int = FEATURES, statistics: int = 1) -> None:
+        super().__init__(number)
+        self.statistics = statistics
 
     def measure(self, everything: SequenceDataset) -> None:
         """Measure the thresholds."""
@@ -70,27 +95,31 @@ class SharedKernels(KernelShares):
         read = read.reshape(-1)
         places = np.array(PLACES)
         levels = [(dilation, each.contiguous().numpy()) for dilation, each in self.thresholds]
-        found = np.empty((len(examples), sum(each.size for _, each in levels)))
-        for row, shares in enumerate(found):
+        found = np.empty((len(examples), self.statistics * sum(each.size for _, each in levels)))
+        for row, features in enumerate(found):
             check_time()
             x = _values(examples, row)
             mixed = masks @ (x - x.mean(0)).T
             each = [
-                _shares(mixed, read, places, dilation, at, index % 2)
+                _exceeding(mixed, read, places, dilation, at, index % 2, self.statistics)
                 for index, (dilation, at) in enumerate(levels)
             ]
-            shares[:] = np.concatenate(each, axis=None)
+            features[:] = np.concatenate(each, axis=None)
         return found
 
     def load(self, state: State) -> None:
         """Set mean, spread and thresholds.
 
         Raises:
-            ValueError: if the thresholds are not those of all kernels.
+            ValueError: if the thresholds are not those of all kernels, or of other features.
         """
         super().load(state)
         if any(x.ndim != 2 or len(x) != len(PLACES) for _, x in self.thresholds):
             raise ValueError(f"thresholds of other kernels than the {len(PLACES)}")
+        thresholds = sum(x.numel() for _, x in self.thresholds)
+        if len(self.mean) not in (thresholds, STATISTICS * thresholds):
+            raise ValueError(f"{len(self.mean)} features of {thresholds} thresholds")
+        self.statistics = len(self.mean) // thresholds
 
 
 def dilations(length: int, number: int, most: int) -> list[tuple[int, int]]:
@@ -125,20 +154,22 @@ def _moved(x: Float64[np.ndarray, "L"], dilation: int) -> Float64[np.ndarray, "s
 
 
 @jit
-def _shares(
+def _exceeding(
     x: Float64[np.ndarray, "inputs L"],
     read: Int64[np.ndarray, "kernels"],
     places: Int64[np.ndarray, "kernels 3"],
     dilation: int,
     levels: Float64[np.ndarray, "kernels features"],
     first: int,
-) -> Float64[np.ndarray, "kernels features"]:
-    """Return the shares of positions at which the outputs of kernels, each of its input, exceed levels.
+    statistics: int,
+) -> Float64[np.ndarray, "kernels features statistics"]:
+    """Return statistics of the positions at which the outputs of kernels, each of its input, exceed levels.
 
     Of kernels of even numbers if first is 1, else of the others, positions from which they reach beyond the
-    ends of the sequence do not count, unless all do.
+    ends of the sequence do not count, unless all do. Where no output exceeds a level, its mean place is
+    before the first position.
     """
-    found = np.empty(levels.shape)
+    found = np.empty((*levels.shape, statistics))
     length = x.shape[1]
     edge = REACH * dilation
     total = np.empty(length)
@@ -154,9 +185,29 @@ def _shares(
             for i in range(length):
                 outputs[i] = 3 * (a[i] + b[i] + c[i]) - total[i]
             skipped = edge if (kernel + first) % 2 and length > 2 * edge else 0
+            count = length - 2 * skipped
             for k in range(levels.shape[1]):
+                level = levels[kernel, k]
                 above = 0
                 for i in range(skipped, length - skipped):
-                    above += outputs[i] > levels[kernel, k]
-                found[kernel, k] = above / (length - 2 * skipped)
+                    above += outputs[i] > level
+                found[kernel, k, 0] = above / count
+                if statistics > 1:
+                    place, longest = _place_and_stretch(outputs[skipped : length - skipped], level)
+                    found[kernel, k, 1] = (place / above if above else -1) / count
+                    found[kernel, k, 2] = longest / count
     return found
+
+
+@jit
+def _place_and_stretch(outputs: Float64[np.ndarray, "L"], level: float) -> tuple[int, int]:
+    """Return the sum of the positions at which outputs exceed a level, and their longest stretch."""
+    place = stretch = longest = 0
+    for i in range(len(outputs)):
+        if outputs[i] > level:
+            place += i
+            stretch += 1
+            longest = max(longest, stretch)
+        else:
+            stretch = 0
+    return place, longest
