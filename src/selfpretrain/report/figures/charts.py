@@ -282,6 +282,7 @@ def gain_plot(panel: GainPanel) -> str:
         tie = metric.tie * metric.factor
         axes.axvspan(-tie, tie, color=BAND, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+        below = 0.09 if count <= MAX_CONTRASTS else 0.3 / count
         handles = []
         for at, (label, colour, gains) in enumerate(panel.lines):
             style = curve_style(colour)
@@ -290,9 +291,7 @@ def gain_plot(panel: GainPanel) -> str:
                 height = place + (at - (count - 1) / 2) * 0.6 / count
                 if found.estimate is not None:
                     dots = [value * metric.factor for value in found.values]
-                    axes.plot(
-                        dots, [height + min(0.09, 0.3 / count)] * len(dots), **SEED, color=style["color"]
-                    )
+                    axes.plot(dots, [height + below] * len(dots), **SEED, color=style["color"])
                     _gain(axes, found.estimate, height, style, metric)
         axes.locator_params(axis="x", nbins=6)
         unit = f"{format.name(metric)} (points)" if metric.unit == "%" else format.unit(metric)
