@@ -81,6 +81,8 @@ def test_cells_are_chosen_by_row_and_column(experiment):
     assert {c.label for c in experiment.select_cells(f"{min(tasks)}/identical*/*")} == {min(tasks)}
     with pytest.raises(SpecError, match="did you mean 'identical start/scratch'"):
         experiment.select_cells("identical start/scrach")
+    with pytest.raises(SpecError, match=rf"for all of this task, {min(tasks)}/\*/\*$"):
+        experiment.select_cells(f"{min(tasks)}/*")
 
 
 def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_path, monkeypatch):

@@ -182,6 +182,8 @@ class Experiment:
         cells = [c for c in self.cells if fnmatch(c.row, row) and fnmatch(c.column, column)]
         cells = [c for c in cells if any(fnmatch(each, task) for each in (c.label, name_of(c.recipe.task)))]
         if not cells:
+            if any(fnmatch(cell.label, parts[0]) for cell in self.cells):
+                raise SpecError(f"--only {only}: for all of this task, {parts[0]}/*/*")
             places = list(dict.fromkeys(f"{cell.row}/{cell.column}" for cell in self.cells))
             raise SpecError(f"--only {only}: there is no such row and column{nearest(only, places)}")
         return cells
