@@ -50,7 +50,7 @@ SETS = _read_table("_ucr.tsv")
 """The sets in the wheels: family (sets that share recordings, by their name), series in train and test,
 length, classes."""
 PUBLISHED = _read_table("_ucr_published.tsv")
-"""Test accuracy of one nearest neighbour on all sets, as the archive reports it, of z-normalised series."""
+"""Test accuracy of one nearest neighbour on all sets, as the archive reports, mostly of z-normalised ones."""
 
 
 @spec
@@ -84,7 +84,7 @@ class Ucr(Prepared):
 
     @property
     def published(self) -> dict[str, float]:
-        """Return what the archive reports of one nearest neighbour, of series z-normalised one by one."""
+        """Return what the archive reports of one nearest neighbour, mostly of z-normalised series."""
         row = {} if self.made_up else PUBLISHED.get(self.set, {})
         named = {
             "distance": "nearest neighbour",
