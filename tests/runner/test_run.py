@@ -83,6 +83,9 @@ def test_cells_are_chosen_by_row_and_column(experiment):
         experiment.select_cells("identical start/scrach")
     with pytest.raises(SpecError, match=rf"for all of this task, {min(tasks)}/\*/\*$"):
         experiment.select_cells(f"{min(tasks)}/*")
+    for nothing in ("*/scrach", f"{min(tasks)}/nothing/*"):
+        with pytest.raises(SpecError, match="there is no such row and column"):
+            experiment.select_cells(nothing)
 
 
 def test_kept_results_make_the_same_page_without_training(experiment, done, tmp_path, monkeypatch):

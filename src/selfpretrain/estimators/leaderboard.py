@@ -348,6 +348,7 @@ class _Contest:
         parts = [self._answers(each) for each in key]
         if self.of_network is not None and set(key) <= set(self.keys[0]):  # settings of the network
             return average_answers(parts)
+        # Shares are those of all examples: in resamples they would hardly differ.
         return average_answers(parts, _shares(self.output, parts))
 
 

@@ -189,7 +189,12 @@ class Analysis:
         """Return whether scores may be averaged over tasks: there are several, with the same metric."""
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
 
-    @property
+    @cached_property
+    def scores(self) -> list[dict[RowColumn, float]]:
+        """Return the mean score over seeds of every place, task by task."""
+        return [{place: found.mean for place, found in task.means.items()} for task in self.tasks]
+
+    @cached_property
     def many(self) -> bool:
         """Return whether averages over tasks come first: there are many tasks, with the same plan."""
         plans = {(tuple(t.task.rows), tuple(t.task.columns), tuple(t.task.contrasts)) for t in self.tasks}

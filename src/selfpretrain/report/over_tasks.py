@@ -1,31 +1,30 @@
 """Averages over tasks, every task counting once; the intervals are over tasks."""
 
-from collections.abc import Mapping
 from itertools import combinations
 
 from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, judge
 from .layout import Entry, ReportTable
 from .statistics import estimate, spearman
-from .tables import interval, test_scores
+from .tables import interval, places, title_of_scores
 
 MIN_TASKS = 6  # smallest number of tasks for an interval over tasks
 OVER_TASKS = (
     "Of the means over seeds, every task counting once; the t-interval and p, of the sign-flip test, are "
     "over tasks."
 )
-Means = Mapping[RowColumn, float]  # mean score over seeds by row and column
 
 
 def scores(analysis: Analysis) -> ReportTable:
     """Build the table of mean scores over the tasks where no score is missing."""
-    tasks = [means for means in _means(analysis) if means.keys() >= _places(analysis)]
+    planned = set(places(analysis))
+    tasks = [means for means in _means(analysis) if means.keys() >= planned]
     columns = analysis.tasks[0].task.columns
     rows = []
     for row in _rows(analysis) if tasks else ():
         means = [sum(of[row, column] for of in tasks) / len(tasks) for column in columns]
         rows.append((Entry(row), *(Entry(format.score(analysis.tasks[0].metric, x), key=x) for x in means)))
-    title = f"{test_scores(analysis)}, averaged over {format.plural(len(tasks), 'task')}"
+    title = f"{title_of_scores(analysis)}, averaged over {format.plural(len(tasks), 'task')}"
     without = len(analysis.tasks) - len(tasks)
     caption = "Of the means over seeds, every task counting once."
     caption += f" Left out: {format.plural(without, 'task')} where a score is missing." if without else ""
@@ -149,16 +148,12 @@ def _table(
     return ReportTable(name, title, headings, tuple(rows), OVER_TASKS, words=2)
 
 
-def _means(analysis: Analysis) -> list[Means]:
+def _means(analysis: Analysis) -> list[dict[RowColumn, float]]:
     """Return the mean scores of every task; none if tasks are too few, or their metrics differ."""
     if not analysis.averaged or len(analysis.tasks) < MIN_TASKS:
         return []
-    return [{place: mean.mean for place, mean in task.means.items()} for task in analysis.tasks]
+    return analysis.scores
 
 
 def _rows(analysis: Analysis) -> list[str]:
     return list(dict.fromkeys(row for task in analysis.tasks for row in task.task.rows))
-
-
-def _places(analysis: Analysis) -> set[RowColumn]:
-    return {place for task in analysis.tasks for place in task.task.places}

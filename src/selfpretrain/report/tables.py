@@ -33,7 +33,9 @@ def scores(analysis: Analysis) -> ReportTable:
         f"{MEANS} The difference is paired by seed; its 95 % interval counts seeds and test examples, for "
         f"each row by itself. {BEST}{repeated(first.design)}"
     )
-    return by_task(analysis, ReportTable("scores", test_scores(analysis), headings, rows, caption, words=2))
+    return by_task(
+        analysis, ReportTable("scores", title_of_scores(analysis), headings, rows, caption, words=2)
+    )
 
 
 def _score_rows(task: TaskAnalysis, tests: int) -> tuple[tuple[Entry, ...], ...]:
@@ -59,7 +61,7 @@ def baselines(analysis: Analysis) -> ReportTable:
         (Entry(task.label), *(_reached(task.metric, of.get(name)) for name in names))
         for task, of in zip(analysis.tasks, found, strict=True)
     )
-    title = f"Without a network: {test_scores(analysis).lower()}"
+    title = f"Without a network: {title_of_scores(analysis).lower()}"
     return ReportTable("baselines", title, ("task", *names), rows if names else ())
 
 
@@ -92,7 +94,7 @@ def _scores_of_tasks(analysis: Analysis) -> ReportTable:
             entries.append(shown if len(means) == len(analysis.tasks) else BLANK)
         rows.append((*map(Entry, place), *entries))
     return ReportTable(
-        "results", test_scores(analysis), ("model", "arm", *headings), tuple(rows), caption, words=2
+        "results", title_of_scores(analysis), ("model", "arm", *headings), tuple(rows), caption, words=2
     )
 
 
@@ -104,7 +106,7 @@ def compact(analysis: Analysis) -> ReportTable:
     )
     means = [found for task in analysis.tasks for found in task.means.values()]
     seeds = summary.seeds_of(analysis, means) or format.plural(0, "seed")
-    title = f"{test_scores(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
+    title = f"{title_of_scores(analysis)}, mean ± half-width of the 95 % interval over {seeds}"
     caption = f"{BEST}{repeated(analysis.results.design)}"
     return ReportTable("compact", title, ("model", "arm", *_labels(analysis)), rows, caption, words=2)
 
@@ -210,7 +212,8 @@ def costs(analysis: Analysis) -> ReportTable:
     rows.append((Entry("spent, each stage once"), *[Entry("")] * len(analysis.tasks), spent(analysis)))
     headings = ("arm", *(task.label for task in analysis.tasks), "all runs")
     if analysis.many:  # tasks in a column would be too wide
-        rows, headings = [(row[0], row[-1]) for row in rows], ("arm", "all runs")
+        rows = [(row[0], row[-1]) for row in rows]
+        headings = ("arm", "all runs")
     caption = (
         "One task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
         "stage counted in each."
@@ -259,7 +262,7 @@ def places(analysis: Analysis) -> list[RowColumn]:
     return [(row, column) for row in rows for column in columns if (row, column) in planned]
 
 
-def test_scores(analysis: Analysis) -> str:
+def title_of_scores(analysis: Analysis) -> str:
     """Return what all scores are, without a unit if tasks differ in it."""
     units = {format.unit(task.metric) for task in analysis.tasks}
     return f"Test {units.pop()}" if len(units) == 1 else "Test scores"

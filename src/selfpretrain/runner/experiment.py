@@ -182,7 +182,9 @@ class Experiment:
         cells = [c for c in self.cells if fnmatch(c.row, row) and fnmatch(c.column, column)]
         cells = [c for c in cells if any(fnmatch(each, task) for each in (c.label, name_of(c.recipe.task)))]
         if not cells:
-            if any(fnmatch(cell.label, parts[0]) for cell in self.cells):
+            tasks = {name for c in self.cells for name in (c.label, name_of(c.recipe.task))}
+            of_task = any(fnmatch(name, parts[0]) for name in tasks)
+            if of_task and len(parts) < 3 and not any(fnmatch(c.row, parts[0]) for c in self.cells):
                 raise SpecError(f"--only {only}: for all of this task, {parts[0]}/*/*")
             places = list(dict.fromkeys(f"{cell.row}/{cell.column}" for cell in self.cells))
             raise SpecError(f"--only {only}: there is no such row and column{nearest(only, places)}")

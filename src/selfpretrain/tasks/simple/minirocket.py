@@ -37,9 +37,8 @@ MANY_FEATURES = 10_000  # approximate number of features per sequence, as publis
 DILATIONS = 32  # maximum number of dilations
 GOLDEN = (np.sqrt(5) + 1) / 2  # multiples of the golden ratio, modulo 1, cover 0 to 1 evenly
 REACH = KERNEL_SIZE // 2  # weights on either side of the middle of a kernel
-STATISTICS = (
-    3  # of the positions at which an output exceeds its threshold: share, mean place, longest stretch
-)
+STATISTICS = 3
+"""Of the positions at which an output exceeds its threshold: share, mean place, longest stretch."""
 
 
 class SharedKernels(KernelShares):
