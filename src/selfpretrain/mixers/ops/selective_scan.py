@@ -1,9 +1,9 @@
-"""The selective scan of Mamba on a CPU, one sequence after the other.
+"""The selective scan of Mamba on a CPU, a few sequences at a time.
 
 h[t] = exp(dt[t] A) h[t-1] + x[t] B[t],  y[t] = C[t]^T h[t],  x[t] = dt[t] u[t]
 
-With PyTorch's operators, a dozen passes each read and write B x L x D x N numbers. Here the states of one
-sequence stay in the processor's cache, the backward pass computes them again, and none are kept for it.
+With PyTorch's operators, a dozen passes each read and write B x L x D x N numbers. Here the states of few
+sequences stay in the processor's cache, the backward pass computes them again, and none are kept for it.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from ...system.jit import jit
 
-SHORTEST = 128
-"""Positions from which this pays: shorter sequences fit into the cache together."""
+TOGETHER = 128
+"""Positions whose states fit into the cache: short sequences are scanned together, up to as many."""
 Channels = Float[Tensor, "B L D"]
 Inputs = Float[Tensor, "B L N"]
 
 
 def is_faster(u: Tensor) -> bool:
-    """Return whether ``cpu_selective_scan`` can take sequences (B, L, D), and is faster than operators.
+    """Return whether ``cpu_selective_scan`` can take sequences (B, L, D): it is faster than operators.
 
     It has none that a counter of FLOPs, a tracer or a compiler could see.
     """
     plain = type(u) is Tensor and not (is_in_torch_dispatch_mode() or torch.compiler.is_compiling())
-    return plain and u.device.type == "cpu" and u.shape[1] >= SHORTEST
+    return plain and u.device.type == "cpu"
 
 
 def cpu_selective_scan(x: Channels, dt: Channels, A: Float[Tensor, "D N"], B: Inputs, C: Inputs) -> Channels:
@@ -49,10 +49,10 @@ class _SelectiveScan(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         y = torch.zeros_like(x)
 
-        def scan(i: int) -> None:
+        def scan(i: slice) -> None:
             _scan(_decay(dt[i], A), x[i].numpy(), B[i].numpy(), C[i].numpy(), y[i].numpy())
 
-        _for_each(scan, len(x))
+        _for_few(scan, x)
         return y
 
     @staticmethod
@@ -63,47 +63,51 @@ class _SelectiveScan(torch.autograd.Function):
         of_x, of_dt, of_B, of_C = map(torch.zeros_like, (x, dt, B, C))
         of_A = A.new_zeros(len(x), *A.mT.shape)
 
-        def scan_back(i: int) -> None:
+        def scan_back(i: slice) -> None:
             decay = _decay(dt[i], A)
-            h = np.zeros((len(decay) + 1, *decay.shape[1:]), decay.dtype)
+            sequences, length, states, channels = decay.shape
+            h = np.empty((sequences, length + 1, states, channels), decay.dtype)
             given = (each[i].numpy() for each in (x, dt, B, C, of_y, of_x, of_dt, of_A))
             _scan_back(decay, h, A.mT.contiguous().numpy(), *given)
             # Rows times matrices: several times as fast on CPUs as matrices times columns.
-            of_B[i] = (x[i, :, None] @ torch.from_numpy(decay).mT)[:, 0]
-            of_C[i] = (of_y[i, :, None] @ torch.from_numpy(h[1:]).mT)[:, 0]
+            of_B[i] = (x[i][..., None, :] @ torch.from_numpy(decay).mT)[..., 0, :]
+            of_C[i] = (of_y[i][..., None, :] @ torch.from_numpy(h[:, 1:]).mT)[..., 0, :]
 
-        _for_each(scan_back, len(x))
+        _for_few(scan_back, x)
         return of_x, of_dt, of_A.sum(0).mT, of_B, of_C
 
 
-def _decay(dt: Float[Tensor, "L D"], A: Float[Tensor, "D N"]) -> NDArray[Any]:
-    """Return exp(dt[t] A), (L, N, D): the innermost loops are over channels, of which there are most."""
-    return torch.exp(dt[:, None] * A.mT.contiguous()).numpy()
+def _decay(dt: Float[Tensor, "B L D"], A: Float[Tensor, "D N"]) -> NDArray[Any]:
+    """Return exp(dt[t] A), (B, L, N, D): the innermost loops are over channels, of which there are most."""
+    return (dt[:, :, None] * A.mT.contiguous()).exp_().numpy()
 
 
-def _for_each(work: Callable[[int], None], count: int) -> None:
-    """Do some work for every sequence, in as many threads as PyTorch uses."""
-    threads = min(torch.get_num_threads(), count)
+def _for_few(work: Callable[[slice], None], x: Channels) -> None:
+    """Do some work for a few sequences at a time, in as many threads as PyTorch uses."""
+    size = max(1, TOGETHER // x.shape[1])
+    parts = [slice(start, start + size) for start in range(0, len(x), size)]
+    threads = min(torch.get_num_threads(), len(parts))
     if threads == 1:
-        for i in range(count):
-            work(i)
+        for part in parts:
+            work(part)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(torch.no_grad()(work), range(count)))  # a thread begins with gradients
+        list(pool.map(torch.no_grad()(work), parts))  # a thread begins with gradients
 
 
 @jit
 def _scan(decay: NDArray[Any], x: NDArray[Any], B: NDArray[Any], C: NDArray[Any], y: NDArray[Any]) -> None:
-    """Add C[t]^T h[t] to y (L, D)."""
-    length, states, channels = decay.shape
-    h = np.zeros((states, channels), decay.dtype)
-    for t in range(length):
-        for n in range(states):
-            b = B[t, n]
-            c = C[t, n]
-            for d in range(channels):
-                h[n, d] = decay[t, n, d] * h[n, d] + b * x[t, d]
-                y[t, d] += c * h[n, d]
+    """Add C[t]^T h[t] to y (B, L, D)."""
+    sequences, length, states, channels = decay.shape
+    for i in range(sequences):
+        h = np.zeros((states, channels), decay.dtype)
+        for t in range(length):
+            for n in range(states):
+                b = B[i, t, n]
+                c = C[i, t, n]
+                for d in range(channels):
+                    h[n, d] = decay[i, t, n, d] * h[n, d] + b * x[i, t, d]
+                    y[i, t, d] += c * h[n, d]
 
 
 @jit
@@ -124,25 +128,27 @@ def _scan_back(
 
     Args:
         decay: becomes the gradient of the states.
-        h: zeros, (L + 1, N, D); becomes the states, from that before the first position on.
+        h: (B, L + 1, N, D); becomes the states, from that before the first position on.
         A: its transpose, (N, D).
     """
-    length, states, channels = decay.shape
-    for t in range(length):
-        for n in range(states):
-            b = B[t, n]
-            for d in range(channels):
-                h[t + 1, n, d] = decay[t, n, d] * h[t, n, d] + b * x[t, d]
-    of_state = np.zeros((states, channels), decay.dtype)
-    for t in range(length - 1, -1, -1):
-        for n in range(states):
-            b = B[t, n]
-            c = C[t, n]
-            for d in range(channels):
-                of_h = of_state[n, d] + c * of_y[t, d]
-                of_x[t, d] += b * of_h
-                of_state[n, d] = decay[t, n, d] * of_h
-                of_exponent = of_state[n, d] * h[t, n, d]
-                of_dt[t, d] += A[n, d] * of_exponent
-                of_A[n, d] += dt[t, d] * of_exponent
-                decay[t, n, d] = of_h
+    sequences, length, states, channels = decay.shape
+    for i in range(sequences):
+        h[i, 0] = 0
+        for t in range(length):
+            for n in range(states):
+                b = B[i, t, n]
+                for d in range(channels):
+                    h[i, t + 1, n, d] = decay[i, t, n, d] * h[i, t, n, d] + b * x[i, t, d]
+        of_state = np.zeros((states, channels), decay.dtype)
+        for t in range(length - 1, -1, -1):
+            for n in range(states):
+                b = B[i, t, n]
+                c = C[i, t, n]
+                for d in range(channels):
+                    of_h = of_state[n, d] + c * of_y[i, t, d]
+                    of_x[i, t, d] += b * of_h
+                    of_state[n, d] = decay[i, t, n, d] * of_h
+                    of_exponent = of_state[n, d] * h[i, t, n, d]
+                    of_dt[i, t, d] += A[n, d] * of_exponent
+                    of_A[i, n, d] += dt[i, t, d] * of_exponent
+                    decay[i, t, n, d] = of_h
