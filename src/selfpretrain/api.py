@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .config import amended, to_dict
-from .errors import DoesNotFit, SpecError
+from .errors import DoesNotFit, SelfPretrainError, SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
 from .report.results import ExperimentResults, read_plan
@@ -225,8 +225,11 @@ def run_request(
                 folder = begin(plan, here, request.bundled)
                 todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))
                 StageQueue.of(todo, here).run()
-            except DoesNotFit as error:
-                finish(folder, [f"Not trained: {error}."])
+            except SelfPretrainError as error:
+                if isinstance(error, DoesNotFit):
+                    finish(folder, [f"Not trained: {error}."])
+                if request.results:
+                    folder.keep_stages()
                 raise
             finish(folder)
         if request.results:

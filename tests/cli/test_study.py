@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from selfpretrain import api
 from selfpretrain.cli import app, printing
+from selfpretrain.errors import DoesNotFit, Interrupted
 from selfpretrain.report.results import ExperimentResults
+from selfpretrain.runner.archive import Archive
+from selfpretrain.runner.run import StageQueue
 from task_results import MATCHED, SPT, cell, task_results
 
 STUDY = ["study", "coser-table-4", "--only", "Image/identical start/*", "--scale", "smoke", "--seeds", "1"]
@@ -58,6 +62,21 @@ def test_page_again_and_elsewhere(tmp_path, monkeypatch, capsys):
 
     assert app.run([*STUDY, "--results", str(kept), "--fresh", "--dry-run"]) == 0
     assert "5 to run" in said(capsys)
+
+
+@pytest.mark.parametrize("error", [Interrupted("stopped"), DoesNotFit("it needs 90 GB")])
+def test_finished_stages_of_a_study_that_ends_early_are_kept(error, tmp_path, monkeypatch):
+    class Ended(StageQueue):
+        """All stages are done when it ends."""
+
+        def run(self):
+            super().run()
+            raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(api, "StageQueue", Ended)
+    assert app.run([*STUDY, "--results", "kept"]) == error.exit_code
+    assert len(Archive(tmp_path / "kept/coser-table-4.smoke.jsonl.xz").names()) == 5
 
 
 def test_a_study_without_data_says_what_is_missing(home, tmp_path, monkeypatch, capsys):

@@ -21,7 +21,7 @@ from ..report.results import CellResult, ExperimentResults, Measure, Metric, Tas
 from ..report.stage_results import parsed
 from ..system.files import FORMAT, Json, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
-from .archive import Archive
+from .archive import Archive, Measures
 from .experiment import Cell, Experiment, Finished
 from .plan import Plan, PlannedStage, missing_stages
 from .run_dir import RESULT, RunDir
@@ -111,11 +111,12 @@ class ExperimentFolder:
         self.folder.drop(self._measures_file)
 
     def keep(self) -> int:
-        """Add finished stages to the bundled results, and return how many."""
-        if self.archive is None:
-            return 0
-        measures = {self._measures_file: [asdict(one) for one in self.measures()]}
-        return self.archive.keep(self.stages().values(), measures)
+        """Add finished stages and measurements on them to the bundled results; return how many stages."""
+        return self.keep_stages({self._measures_file: [asdict(one) for one in self.measures()]})
+
+    def keep_stages(self, measures: Measures | None = None) -> int:
+        """Add finished stages to the bundled results, and return how many; by default, measure nothing."""
+        return self.archive.keep(self.stages().values(), measures or {}) if self.archive else 0
 
     def write_plan(self, notes: Iterable[str] = ()) -> None:
         """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
