@@ -35,7 +35,7 @@ LETTERS = np.array(list("abcdefghij"))
 SHARES = {"none": 0.5, "weak": 0.65, "strong": 0.97}
 CELLS = {
     "text none 30": 70, "text none 60": 70, "text none 200": 40, "text weak 30": 50, "text weak 60": 50,
-    "text weak 200": 25, "text strong 30": 40, "text strong 60": 40, "values none 60": 10, "whole none 60": 6,
+    "text weak 200": 25, "text strong 30": 40, "text strong 60": 40, "values none 60": 40, "whole none 60": 6,
 }  # fmt: skip
 """Kind, signal and number of labels -> number of data sets."""
 TEST = 2000
