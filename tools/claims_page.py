@@ -44,7 +44,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
 What papers claim about scores, speed or why, and what our studies say of it at the small scale: two cores,
-three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests
+mostly three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests
 the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`).
 
 | verdict | claims | meaning |

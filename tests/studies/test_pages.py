@@ -1,5 +1,6 @@
 """The pages of the documentation are what the results that ship give."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,16 @@ pytestmark = pytest.mark.usefixtures("drawn_pictures")
 ROOT = Path(__file__).parents[2]
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""
+DOCS = ROOT / "docs"
+INTERVAL = re.compile(r"\[([+−-]?[\d.]+) ?%?, ([+−-]?[\d.]+) ?%?\]")
+OTHER_INTERVALS = {
+    "coser-table-4": {(-10.3, 4.2)},
+    "label-fraction": {(5.4, 44.5)},
+    "modern-zoo": {(20.5, 29.7), (4.0, 7.7)},
+    "objectives": {(-1.4, 6.6), (-1.4, 2.0), (-1.4, 9.5), (-3.6, 9.4), (-2.2, 15.6), (-4.0, 20.7)},
+    "rivals": {(2.5, 4.0), (5.0, 29.0)},
+}
+"""Study -> intervals in its interpretation that are in no table: between two arms, or over architectures."""
 NAMES = [name for name in registry.names("studies") if name not in ("compare", *paper_data.UNMEASURED)]
 
 
@@ -64,3 +75,28 @@ def test_every_study_has_been_run_read_and_listed(name):
     assert f"({name}-small/report.md)" in listed
     page = (ROOT / "docs" / "studies" / f"{name}-small" / "report.md").read_text()
     assert ("missing" in page) == (name in paper_data.UNFINISHED)
+
+
+def intervals(text):
+    """All intervals in a text, each with its signs turned, too."""
+    ends = [tuple(float(end.replace("−", "-")) for end in found) for found in INTERVAL.findall(text)]
+    return {*ends, *((-high, -low) for low, high in ends)}
+
+
+def in_tables(names):
+    """The intervals in the tables of these pages."""
+    pages = [(DOCS / "studies" / f"{name}-small" / "report.md").read_text() for name in names]
+    return intervals("\n".join(line for page in pages for line in page.splitlines() if line.startswith("|")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_intervals_of_an_interpretation_are_in_tables_of_its_page_or_of_those_it_links_to(name):
+    said = (SHIPPED / f"{name}.small.md").read_text()
+    found = in_tables([name, *re.findall(r"\.\./([\w-]+)-small/report\.md", said)])
+    other = {each for low, high in OTHER_INTERVALS.get(name, ()) for each in ((low, high), (-high, -low))}
+    assert intervals(said) - found - other == set()
+
+
+def test_intervals_of_results_are_in_tables_of_studies():
+    other = intervals(f"{OTHER_INTERVALS}".replace("(", "[").replace(")", "]"))
+    assert intervals((DOCS / "results.md").read_text()) - in_tables(NAMES) - other == set()
