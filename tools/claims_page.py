@@ -8,6 +8,7 @@ trained, and no verdict is typed. Run it after
     python tools/claims_page.py [--data-root FOLDER]
 """
 
+import argparse
 import csv
 import functools
 import os
@@ -24,7 +25,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from selfpretrain.report import diagnostics, format
+from selfpretrain.report import diagnostics, format, over_tasks
 from selfpretrain.report.analysis import (
     Analysis,
     Difference,
@@ -35,7 +36,7 @@ from selfpretrain.report.analysis import (
     judge,
 )
 from selfpretrain.report.paper_numbers import PAPERS, look_up
-from selfpretrain.report.results import read
+from selfpretrain.report.results import Metric, read
 from selfpretrain.runner.workspace import Workspace
 from studies import page as made_page
 
@@ -44,8 +45,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "claims.md"
 HEAD = """# Claims
 
 What papers claim about scores, speed or why, and what our studies say of it at the small scale: two cores,
-mostly three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this tests
-the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`).
+mostly three seeds, at most 64 positions on most tasks, and other tasks in place of the papers'. None of this
+tests the papers' numbers: that takes their data, their budgets and a GPU (`--scale paper`).
 
 | verdict | claims | meaning |
 | --- | --- | --- |
@@ -183,7 +184,13 @@ def together(verdicts: list[str]) -> str:
 
 
 def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
-    """What the comparisons of a line say, task by task and row by row."""
+    """What the comparisons of a line say, task by task and row by row, or averaged over tasks."""
+    if line["task"] == "average":
+        for ours, theirs in _rows(line["row"], analysis.tasks[0]):
+            averaged = over_tasks.difference(analysis, (ours, line["a"]), (theirs, line["b"]))
+            label = f"average of {len(averaged.values)} tasks"
+            yield from _compared(line, averaged, analysis.tasks[0].metric, label)
+        return
     for task in analysis.tasks:
         if not fnmatch(task.task.card.name, line["task"]):
             continue
@@ -194,13 +201,19 @@ def findings(line: Line, analysis: Analysis) -> Iterator[Finding]:
             compared = difference(task.task, (ours, line["a"]), (theirs, line["b"]))
             if line["relation"].endswith("fits >"):
                 yield from _on_training(line, task, compared)
-            elif compared.estimate is not None:
-                standing = compared.standing
-                rule = {"=": _equal, ">": _larger, ">=": _no_smaller}[line["relation"]]
-                shown = format.signed(task.metric, compared.estimate.mean)
-                bounds = format.interval(task.metric, compared.estimate.bounds)
-                where = _where(task, compared)
-                yield Finding(rule(standing), where, compared.estimate.mean, f"{shown} {bounds}")
+            else:
+                yield from _compared(line, compared, task.metric, task.label)
+
+
+def _compared(line: Line, compared: Difference, metric: Metric, label: str) -> Iterator[Finding]:
+    """What a difference on test data says; nothing if it is not measured."""
+    if compared.estimate is None:
+        return
+    rule = {"=": _equal, ">": _larger, ">=": _no_smaller}[line["relation"]]
+    shown = (
+        f"{format.signed(metric, compared.estimate.mean)} {format.interval(metric, compared.estimate.bounds)}"
+    )
+    yield Finding(rule(compared.standing), _where(label, compared), compared.estimate.mean, shown)
 
 
 def _rows(pattern: str, task: TaskAnalysis) -> list[tuple[str, str]]:
@@ -237,7 +250,7 @@ def _on_training(line: Line, task: TaskAnalysis, compared: Difference) -> Iterat
         word = {SUPPORTED: CONTRADICTED, CONTRADICTED: SUPPORTED}.get(word, word)
     bounds = format.interval(task.metric, found[0].bounds)
     shown = f"{format.signed(task.metric, found[0].mean)} {bounds} on training data"
-    yield Finding(word, _where(task, compared), found[0].mean, shown)
+    yield Finding(word, _where(task.label, compared), found[0].mean, shown)
 
 
 def _trend(line: Line, task: TaskAnalysis) -> Iterator[Finding]:
@@ -257,11 +270,11 @@ def _trend(line: Line, task: TaskAnalysis) -> Iterator[Finding]:
         yield Finding(word, f"{task.label}, {family}", change, steps)
 
 
-def _where(task: TaskAnalysis, compared: Difference) -> str:
+def _where(label: str, compared: Difference) -> str:
     (ours, a), (theirs, b) = compared.a, compared.b
     rows = ours if ours == theirs else ""
     arms = f"{a} {format.MINUS} {b}" if rows else f"{ours} {a} {format.MINUS} {theirs} {b}"
-    return f"{task.label}, {rows}, {arms}" if rows else f"{task.label}, {arms}"
+    return f"{label}, {rows}, {arms}" if rows else f"{label}, {arms}"
 
 
 def reading(runs: Path) -> Read:
@@ -278,12 +291,14 @@ def reading(runs: Path) -> Read:
 
 def main() -> None:
     """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root")
+    if root := parser.parse_args().data_root:
+        os.environ["SELFPRETRAIN_DATA"] = root
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
         PAGE.write_text(page(reading(Path(runs))), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--data-root"]:
-        os.environ["SELFPRETRAIN_DATA"] = sys.argv[2]
     main()

@@ -11,6 +11,7 @@ import paper_data
 import toys
 from scripts import script
 from selfpretrain import registry
+from selfpretrain.report import format
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = "amos-table-8"
 """The study with the fewest figures."""
 DOCS = ROOT / "docs"
-INTERVAL = re.compile(r"\[([+−-]?[\d.]+) ?%?, ([+−-]?[\d.]+) ?%?\]")
+INTERVAL = re.compile(r"\[([+-]?[\d.]+) ?%?, ([+-]?[\d.]+) ?%?\]")
 OTHER_INTERVALS = {
     "coser-table-4": {(-10.3, 4.2)},
     "label-fraction": {(5.4, 44.5)},
@@ -79,7 +80,7 @@ def test_every_study_has_been_run_read_and_listed(name):
 
 def intervals(text):
     """All intervals in a text, each with its signs turned, too."""
-    ends = [tuple(float(end.replace("−", "-")) for end in found) for found in INTERVAL.findall(text)]
+    ends = [tuple(map(float, found)) for found in INTERVAL.findall(text.replace(format.MINUS, "-"))]
     return {*ends, *((-high, -low) for low, high in ends)}
 
 

@@ -99,7 +99,7 @@ def test_what_a_difference_says_of_a_claim(standing, larger, equal):
 
 
 @pytest.mark.slow
-@pytest.mark.needs_data("fsdd", "cifar10_jpeg")
+@pytest.mark.needs_data("fsdd", "cifar10_jpeg", "raw/ucr-wheels")
 def test_claims_are_what_the_results_give(tmp_path, monkeypatch, needs_data):
     monkeypatch.setenv("SELFPRETRAIN_DATA", f"{tmp_path / 'data'}:{needs_data}")
     assert CLAIMS.PAGE.read_text() == CLAIMS.page(CLAIMS.reading(tmp_path)), "run python tools/claims_page.py"
