@@ -86,6 +86,15 @@ def test_values_that_nobody_measures_give_finite_features():
     assert np.isfinite(found.transform(strange)).all()
 
 
+def test_a_channel_of_zeros_hides_no_other():
+    examples = sequences([30, 41, 12], 4)
+    examples.flat[:, 1] = 0
+    found, again = measured(examples), CompetingKernels()
+    again.load(found.state())
+    assert (found.compute(examples) > 0).any(0).mean() > 0.9
+    np.testing.assert_array_equal(again.transform(examples), found.transform(examples))
+
+
 def test_data_that_would_take_longer_have_other_candidates(monkeypatch):
     form = SequenceSpec(Values(), 100, Classes(("a", "b")))
     lengths = torch.tensor([[100] * 50])

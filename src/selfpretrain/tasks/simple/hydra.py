@@ -45,7 +45,7 @@ class CompetingKernels(Numbers):
         self.length = int(everything.lengths.max())
         values = np.nan_to_num(concatenated(sequences(everything)))
         self.scale = values.std(0, dtype=np.float64)
-        self.scale[self.scale < CONSTANT * np.abs(values).max(0)] = 1.0
+        self.scale[self.scale <= CONSTANT * np.abs(values).max(0)] = 1.0
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure mean and spread, and how rare every feature is."""
