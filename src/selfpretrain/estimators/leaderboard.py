@@ -46,6 +46,9 @@ POWER = 4
 """Power of the score on validation that weighs a member of an average (Large et al. 2019)."""
 LEAST = 0.5
 """Weight, over that of the best, below which a simple method is left out of averages."""
+FAR_OFF = -1.0
+"""R2 on validation below which numbers hardly weigh: their squared error is more than twice that of the mean.
+One example may be why, by which no standard error can tell."""
 OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
@@ -186,8 +189,13 @@ def _shares(output: Output, parts: Sequence[Answers]) -> tuple[float, ...]:
 
 
 def _weight(output: Output, found: float) -> float:
-    """Return how much a score on validation weighs; of numbers all do alike, as the source has classes."""
-    return 1.0 if output == "reals" else max(found, SMALLEST) ** POWER
+    """Return how much a score on validation weighs.
+
+    Numbers that are not ``FAR_OFF`` all weigh alike, as the source has classes.
+    """
+    if output == "reals":
+        return 1.0 if found >= FAR_OFF else SMALLEST
+    return max(found, SMALLEST) ** POWER
 
 
 def average_name(names: Sequence[str]) -> str:
