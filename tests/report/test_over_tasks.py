@@ -50,6 +50,22 @@ def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
     assert found["c", f"{SPT} over {SCRATCH}"][2] == "6 of 7"
 
 
+def test_differences_of_a_task_are_paired_by_seed():
+    """A seed that one arm lacks, as while a study runs, says nothing about the gain."""
+    found = study_of(
+        *(
+            task_results(
+                cell("a", column, seed, None if (column, seed) == (SCRATCH, 1) else 0.5 + seed / 10)
+                for column in ARMS
+                for seed in range(2)
+            )
+            for _ in range(MANY_TASKS)
+        )
+    )
+    (gain,) = over_tasks.gains(found)
+    assert gain.values == (0.0,) * MANY_TASKS == tuple(task.headline[0].estimate.mean for task in found.tasks)
+
+
 def test_models_are_compared_in_every_arm():
     found = texts(over_tasks.models(study(6)))
     assert [mean for mean, *_ in (found["a over b", arm] for arm in (SCRATCH, SPT))] == [

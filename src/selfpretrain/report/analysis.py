@@ -190,9 +190,12 @@ class Analysis:
         return len(self.tasks) > 1 and len({task.metric for task in self.tasks}) == 1
 
     @cached_property
-    def scores(self) -> list[dict[RowColumn, float]]:
-        """Return the mean score over seeds of every place, task by task."""
-        return [{place: found.mean for place, found in task.means.items()} for task in self.tasks]
+    def scores(self) -> list[dict[RowColumn, dict[int, float]]]:
+        """Return the score of every place by seed, task by task."""
+        return [
+            {at: {seed: score_of(cell) for seed, cell in task.task.at(*at).items()} for at in task.means}
+            for task in self.tasks
+        ]
 
     @cached_property
     def many(self) -> bool:

@@ -2,6 +2,8 @@
 
 from itertools import combinations
 
+import numpy as np
+
 from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, judge
 from .layout import Entry, ReportTable
@@ -10,8 +12,8 @@ from .tables import interval, places, title_of_scores
 
 MIN_TASKS = 6  # smallest number of tasks for an interval over tasks
 OVER_TASKS = (
-    "Of the means over seeds, every task counting once; the t-interval and p, of the sign-flip test, are "
-    "over tasks."
+    "Every task counts once, by the mean of its differences, which are paired by seed; the t-interval and p, "
+    "of the sign-flip test, are over tasks."
 )
 
 
@@ -32,8 +34,15 @@ def scores(analysis: Analysis) -> ReportTable:
 
 
 def difference(analysis: Analysis, a: RowColumn, b: RowColumn) -> Difference:
-    """Return scores at ``a`` minus those at ``b``, a value per task; not measured if few tasks have both."""
-    values = {at: means[a] - means[b] for at, means in enumerate(_means(analysis)) if {a, b} <= means.keys()}
+    """Return scores at ``a`` minus those at ``b``, a value per task; not measured if few tasks have both.
+
+    A task's value is the mean over the seeds that both have: means of different seeds differ by chance.
+    """
+    values = {}
+    for at, scores in enumerate(analysis.scores if _enough(analysis) else ()):
+        if seeds := [seed for seed in scores.get(a, ()) if seed in scores.get(b, ())]:
+            ours, theirs = (float(np.mean([scores[place][seed] for seed in seeds])) for place in (a, b))
+            values[at] = ours - theirs
     if len(values) < MIN_TASKS:
         return Difference(a, b, (), (), None, Standing.NOTHING)
     mean = estimate(tuple(values.values()))
@@ -149,10 +158,14 @@ def _table(
 
 
 def _means(analysis: Analysis) -> list[dict[RowColumn, float]]:
-    """Return the mean scores of every task; none if tasks are too few, or their metrics differ."""
-    if not analysis.averaged or len(analysis.tasks) < MIN_TASKS:
-        return []
-    return analysis.scores
+    """Return the mean scores of every task; none if they cannot be averaged."""
+    tasks = analysis.tasks if _enough(analysis) else ()
+    return [{place: found.mean for place, found in task.means.items()} for task in tasks]
+
+
+def _enough(analysis: Analysis) -> bool:
+    """Return whether tasks are enough to average, and of the same metric."""
+    return analysis.averaged and len(analysis.tasks) >= MIN_TASKS
 
 
 def _rows(analysis: Analysis) -> list[str]:
