@@ -89,6 +89,16 @@ def test_fewer_seeds_keep_what_others_kept(tmp_path):
     assert put_back(file, tmp_path / "b", "one", recipe={"a": 2})[0] == 1  # ours, not the old one
 
 
+def test_what_is_kept_in_two_parts_is_what_is_kept_at_once(tmp_path):
+    """As when a study is stopped, which measures nothing, and goes on."""
+    one, two = (finished(tmp_path / "a" / name) for name in ("one", "two"))
+    parts, whole = Archive(tmp_path / "parts"), Archive(tmp_path / "whole")
+    parts.keep([one], {})
+    for file in (parts, whole):
+        file.keep([one, two], {"m.json": [1]})
+    assert parts.file.read_bytes() == whole.file.read_bytes()
+
+
 def test_whose_results_they_are_is_never_forgotten(tmp_path):
     Archive(tmp_path / "theirs").keep([finished(tmp_path / "a" / "one")], {})
     put_back(tmp_path / "theirs", tmp_path / "b", "one")

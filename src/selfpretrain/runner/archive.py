@@ -137,7 +137,7 @@ class Archive:
             if not decompressor.eof:
                 raise ValueError(f"it is cut off, or holds more than {MAX_BYTES >> 20} MB")
             first, *lines = [json.loads(line) for line in text.splitlines()] or [{}]
-            measures = {first["of"]: first.get("measures", [])} if "of" in first else {}
+            measures = {first["of"]: first.get("measures", [])} if first.get("of") else {}
             return first.get("more", {}) | measures, {line["stage"]: line for line in lines}
         except (
             EOFError,
