@@ -216,6 +216,13 @@ def test_selective_scan_without_operators_is_the_recurrence(threads, together, m
     torch.testing.assert_close(found, plain, rtol=1e-11, atol=1e-11)
 
 
+def test_selective_scan_takes_a_batch_of_no_sequences():
+    x, dt, A, B, C = draw_selective(7)
+    found = cpu_selective_scan(x[:0], dt[:0], A, B[:0], C[:0])
+    assert found.shape == (0, 7, 5)
+    assert torch.autograd.grad(found.sum(), A)[0].abs().max() == 0
+
+
 def test_selective_scan_leaves_its_operators_to_counters(monkeypatch):
     """What a stage costs does not depend on how its scan is computed."""
     x = torch.randn(1, 16, 8)

@@ -87,7 +87,7 @@ def _for_few(work: Callable[[slice], None], x: Channels) -> None:
     size = max(1, TOGETHER // x.shape[1])
     parts = [slice(start, start + size) for start in range(0, len(x), size)]
     threads = min(torch.get_num_threads(), len(parts))
-    if threads == 1:
+    if threads < 2:
         for part in parts:
             work(part)
         return
