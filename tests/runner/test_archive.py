@@ -84,9 +84,11 @@ def test_fewer_seeds_keep_what_others_kept(tmp_path):
     file = tmp_path / "kept"
     one, two = (finished(tmp_path / "a" / name) for name in ("one", "two"))
     Archive(file).keep([one, two], {"both.json": [1]})
-    assert Archive(file).keep([finished(tmp_path / "c" / "one", recipe={"a": 2})], {"single.json": [2]}) == 1
+    assert Archive(file).keep([one], {"single.json": [2]}) == 1
     assert put_back(file, tmp_path / "b", "two") == (1, {"both.json": [1], "single.json": [2]})
-    assert put_back(file, tmp_path / "b", "one", recipe={"a": 2})[0] == 1  # ours, not the old one
+    Archive(file).keep([finished(tmp_path / "c" / "one", recipe={"a": 2})], {})
+    assert put_back(file, tmp_path / "d", "one", recipe={"a": 2}) == (1, {})  # ours, not the old one
+    assert put_back(file, tmp_path / "d", "two")[0] == 1
 
 
 def test_what_is_kept_in_two_parts_is_what_is_kept_at_once(tmp_path):
@@ -97,6 +99,16 @@ def test_what_is_kept_in_two_parts_is_what_is_kept_at_once(tmp_path):
     for file in (parts, whole):
         file.keep([one, two], {"m.json": [1]})
     assert parts.file.read_bytes() == whole.file.read_bytes()
+
+
+def test_measurements_go_with_the_results_that_they_are_of(tmp_path):
+    """As when a study is trained afresh, and stopped before it is measured."""
+    file, stage = Archive(tmp_path / "kept"), finished(tmp_path / "a" / "one")
+    file.keep([stage], {"m.json": [1]})
+    for result, left in ((stage.read("result.json"), {"m.json": [1]}), ({"scores": {}}, {})):
+        stage.write("result.json", result)
+        file.keep([stage], {})
+        assert file._lines()[0] == left
 
 
 def test_whose_results_they_are_is_never_forgotten(tmp_path):

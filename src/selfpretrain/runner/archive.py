@@ -27,9 +27,9 @@ from ..system.files import (
     write_bytes,
     write_text,
 )
-from .run_dir import LOG, PREDICTIONS, RunDir
+from .run_dir import LOG, PREDICTIONS, RESULT, RunDir
 
-FILES = ("recipe.json", "result.json", "environment.json")
+FILES = ("recipe.json", RESULT, "environment.json")
 RESTORED = "restored.json"
 """File that marks a stage as restored, and says from which archive."""
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
@@ -62,6 +62,9 @@ class Archive:
         with hold_lock(self.file.with_name(f".{self.file.name}.lock")):
             old_measures, lines = self._lines() if self.file.exists() else ({}, {})
             finished = {folder.name: _stage_line(folder) for folder in stages if folder.finished}
+            shared = lines.keys() & finished.keys()
+            if any(lines[name]["files"][RESULT] != finished[name]["files"][RESULT] for name in shared):
+                old_measures = {}  # they may be of results that are replaced here
             # ours come first, then other archived stages; a stage in both is replaced by ours
             packed = _compress(old_measures | measures, [*(finished | lines | finished).values()])
             with explain_errors(self.file):
@@ -86,7 +89,7 @@ class Archive:
         """
         lines = self._lines()[1] if self.file.exists() else {}
         try:
-            results = {name: line["files"]["result.json"]["scores"] for name, line in lines.items()}
+            results = {name: line["files"][RESULT]["scores"] for name, line in lines.items()}
             return {name: float(of["test"]["score"]) for name, of in results.items() if "test" in of}
         except (KeyError, TypeError, ValueError) as error:
             raise self._error(error) from error
@@ -108,7 +111,7 @@ class Archive:
         for name, line in wanted.items():
             try:
                 problem = _contradiction(line, recipes[name])
-                parsed(StageResult, {**line["files"]["result.json"], "folder": self.file}, self.file)
+                parsed(StageResult, {**line["files"][RESULT], "folder": self.file}, self.file)
             except (KeyError, TypeError, IndexError, ValueError, AttributeError, StoreError) as error:
                 raise self._error(f"{name}: {error}") from error
             if problem:
@@ -124,7 +127,7 @@ class Archive:
         """Drop restored results, so that these stages are trained here."""
         for folder in stages:
             if folder.has(RESTORED):
-                folder.drop("result.json")
+                folder.drop(RESULT)
                 folder.drop(RESTORED)
 
     def _lines(self) -> tuple[Measures, dict[str, Json]]:
@@ -168,7 +171,7 @@ def _compress(measures: Measures, lines: list[Json]) -> bytes:
 
 def _contradiction(line: Json, recipe: Json) -> str:
     """Return what is inconsistent in an archived stage; "" if nothing is."""
-    result = line["files"]["result.json"]
+    result = line["files"][RESULT]
     arrays = line.get("predictions")
     if not all(isinstance(line["files"][name], dict) for name in FILES) or not isinstance(line["log"], str):
         return "its files are not what they should be"
@@ -206,7 +209,7 @@ def _publish(stage: RunDir, line: Json, source: str) -> None:
             files[PREDICTIONS] = folder.save(PREDICTIONS, arrays)
         folder.write(RESTORED, {"from": source, "files": files})
         # result.json comes last: it marks the stage as finished.
-        for name in sorted(FILES, key=lambda name: name == "result.json"):
+        for name in sorted(FILES, key=lambda name: name == RESULT):
             folder.write(name, line["files"][name])
         folder.publish()
 
