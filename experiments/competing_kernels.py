@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from archive import series
-from selfpretrain import SequenceClassifier
+from selfpretrain import SequenceClassifier, SequenceRegressor
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.estimators import leaderboard
 from selfpretrain.estimators.simple import Answering, Candidate
@@ -31,14 +31,18 @@ NEW = "ridge regression on competing kernels (Hydra)"
 COLUMNS = ("set", "series", "without", "with", "alone")
 
 
-def candidates(x: list[np.ndarray], y: np.ndarray) -> list[Candidate]:
+def candidates(
+    x: list[np.ndarray],
+    y: np.ndarray,
+    kind: type[SequenceClassifier | SequenceRegressor] = SequenceClassifier,
+) -> list[Candidate]:
     """Return the simple methods of a fit, fitted and validated; none if there are too few series."""
-    model = SequenceClassifier(minutes=600, random_state=0)
+    model = kind(minutes=600, random_state=0)
     found: list[Candidate] = []
 
     def noted(*arguments: Any) -> list[Candidate]:
         with mock.patch.object(leaderboard, "best_of", leaderboard.ranked):  # all learn from all labels
-            found.extend(SequenceClassifier._simple_candidates(model, *arguments))
+            found.extend(kind._simple_candidates(model, *arguments))
         raise InterruptedError
 
     vars(model)["_simple_candidates"] = noted

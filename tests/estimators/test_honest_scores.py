@@ -80,13 +80,14 @@ def test_without_a_choice_the_score_is_that_of_validation():
     assert folds.low < one.low < 0.75 < one.high < folds.high  # folds err alike
 
 
-def test_a_method_that_is_far_off_on_one_example_is_left_out_of_averages():
+def test_numbers_are_averaged_by_their_errors_without_those_far_off_on_one_example():
     random = np.random.RandomState(0)
     y = random.randn(N)
-    one, other, far = (y + spread * random.randn(N) for spread in (0.3, 0.4, 0.5))
-    far[0] += 1000
-    kept = judged(Reals(), y, [0 * y], [one], [other], [far]).kept
-    assert kept.answers[1] == pytest.approx((one + other) / 2)
+    answers = [y + spread * random.randn(N) for spread in (0.3, 0.4, 0.5)]
+    answers[2][0] += 1000
+    weights = [1 / np.mean((y - each) ** 2) for each in answers[:2]]
+    kept = judged(Reals(), y, [0 * y], *([each] for each in answers)).kept
+    assert kept.answers[1] == pytest.approx(np.average(answers[:2], axis=0, weights=weights))
 
 
 def test_what_is_right_everywhere_is_not_certain():

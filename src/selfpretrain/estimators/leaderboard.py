@@ -46,9 +46,8 @@ POWER = 4
 """Power of the score on validation that weighs a member of an average (Large et al. 2019)."""
 LEAST = 0.5
 """Weight, over that of the best, below which a simple method is left out of averages."""
-FAR_OFF = -1.0
-"""R2 on validation below which numbers hardly weigh: their squared error is more than twice that of the mean.
-One example may be why, by which no standard error can tell."""
+LEAST_OF_NUMBERS = 0.1
+"""The same of numbers, whose weights differ more."""
 OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
@@ -146,16 +145,17 @@ def averages(network: Candidate | None, simple: list[Candidate]) -> list[Candida
 
 def best_of(simple: list[Candidate]) -> list[Candidate]:
     """Return the simple methods that may be kept, alone or in an average, the best first."""
-    order = ranked(simple)
-    return _near(
-        order, [_weight(each.model.output, score(each.model.output, each.answers)) for each in order]
-    )
+    if not simple:
+        return []
+    order, output = ranked(simple), simple[0].model.output
+    return _near(output, order, [score(output, each.answers) for each in order])
 
 
-def _near(order: list[T], weights: list[float]) -> list[T]:
-    """Return the first of some methods, as far as they weigh enough."""
-    near = [each for each, weight in zip(order, weights, strict=True) if weight >= LEAST * weights[0]]
-    return near[:AVERAGED]
+def _near(output: Output, order: list[T], scores: list[float]) -> list[T]:
+    """Return the first of some methods, as far as their scores weigh enough."""
+    weights = [_weight(output, found) for found in scores]
+    least = (LEAST_OF_NUMBERS if output == "reals" else LEAST) * max(weights, default=0.0)
+    return [each for each, weight in zip(order, weights, strict=True) if weight >= least][:AVERAGED]
 
 
 def _averaged(network: T | None, some: list[T]) -> list[list[T]]:
@@ -189,12 +189,12 @@ def _shares(output: Output, parts: Sequence[Answers]) -> tuple[float, ...]:
 
 
 def _weight(output: Output, found: float) -> float:
-    """Return how much a score on validation weighs.
+    """Return how much a score on validation weighs; of numbers, it is the inverse of their squared error.
 
-    Numbers that are not ``FAR_OFF`` all weigh alike, as the source has classes.
+    Source: of numbers, Bates and Granger (1969), The combination of forecasts.
     """
     if output == "reals":
-        return 1.0 if found >= FAR_OFF else SMALLEST
+        return max(1 / max(1 - found, SMALLEST), SMALLEST)
     return max(found, SMALLEST) ** POWER
 
 
@@ -317,8 +317,8 @@ class _Contest:
         alone = [] if network is None else [network]
         simple: list[Key] = [max(keys, key=of_bag) for keys in self.keys[len(alone) :]]
         order = sorted(simple, key=lambda key: _rank(of_bag(key)), reverse=True)
-        weights = [_weight(self.output, of_bag(key)[0]) for key in order]
-        mixed = [tuple(each) for each in _averaged(network, _near(order, weights))]
+        near = _near(self.output, order, [of_bag(key)[0] for key in order])
+        mixed = [tuple(each) for each in _averaged(network, near)]
         keys = [*alone, *simple, *mixed]
         kinds: list[Kind] = ["simple" if key in simple else "network" for key in (*alone, *simple)]
         kinds += ["simple average" if set(members) <= set(simple) else "average" for members in mixed]
