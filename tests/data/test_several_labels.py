@@ -90,6 +90,17 @@ def test_labels_of_positions_may_be_letters_words_lists_or_a_column_of_a_long_ta
     assert rows_of(found) == [expected[i][: 9 + i % 4] + [-1] * (3 - i % 4) for i in order]
 
 
+@pytest.mark.parametrize("join", ["", " "])
+def test_a_letter_that_stands_for_a_missing_label_is_no_class(join, tmp_path):
+    some = [["?", *marks[1:]] for marks in MARKS]
+    cells = [[*row, join.join(marks)] for row, marks in zip(ROWS, some, strict=True)]
+    path = table(tmp_path / "letters.csv", [*TIMES, "marks"], cells)
+    found = taken(path, label="marks", target="positions")
+    assert found.form.target == PositionClasses(("C", "E", "H"))
+    assert rows_of(found) == [[-1, *("CEH".index(mark) for mark in marks[1:])] for marks in MARKS]
+    assert "'?' counts as a missing label or name" in found.meta["about"]["notes"]
+
+
 def test_windows_and_cut_sequences_take_their_labels_along(tmp_path):
     arrays = {"x": np.array(ROWS), "y": np.array([["CEH".index(m) for m in marks] for marks in MARKS])}
     np.savez(tmp_path / "a.npz", **arrays)
@@ -160,3 +171,10 @@ def test_tables_that_do_not_fit_and_classes_that_training_lacks_are_refused(tmp_
     ]
     with pytest.raises(DataError, match="class 'rare' is in val or test but not in train"):
         taken(lines(tmp_path / "m.jsonl", objects), label="y", sequence="x", split="s", target="sets")
+
+
+def test_tokens_in_two_columns_are_refused(tmp_path):
+    cells = [["1 2 3", "3 2 1", "same" if i % 2 else "other"] for i in range(40)]
+    path = table(tmp_path / "pairs.csv", ["a", "b", "label"], cells)
+    with pytest.raises(DataError, match="the sequences have 2 channels, and tokens have none; name one"):
+        taken(path, sequence="a,b", kind="tokens")

@@ -173,8 +173,17 @@ def _fill_missing(found: Sequences, policy: MissingPolicy, plan: ImportPlan) -> 
 
 
 def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
-    """Return tokens as integers."""
+    """Return tokens as integers.
+
+    Raises:
+        DataError: if they have channels, or naming the first number that is no token.
+    """
     flat = found.flat
+    if flat.ndim > 1:
+        raise DataError(
+            f"the sequences have {flat.shape[1]} channels, and tokens have none; name one column, or use "
+            f"--kind values"
+        )
     if flat.dtype == np.uint8:
         return flat
     wrong = not_tokens(flat)

@@ -22,7 +22,7 @@ from ..sequences import Sequences, positions
 from ..spec import Classes, ClassSets, PositionClasses, Reals, Target, TargetName
 from ..splits import check_present, check_splits
 from . import TargetKind
-from .source import is_list, lists_of, word_lists
+from .source import is_list, lists_of, notes_on, word_lists
 
 MAX_WHOLE_CLASSES = 100  # above it, distinct whole numbers are real numbers, unless the target says otherwise
 MAX_CLASSES = 10_000  # more classes than this in an imported column are an error
@@ -114,6 +114,7 @@ class LabelColumn:
             DataError: if there are lists instead of labels, or not as many labels as positions.
         """
         labels = found.columns["label"]
+        changed: dict[str, str] = {}
         if self.target not in ("sets", "positions"):
             if is_list(labels.type):
                 raise DataError(
@@ -124,10 +125,11 @@ class LabelColumn:
         if is_list(labels.type):
             pass
         elif self.target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
-            labels = word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators))
+            labels = word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators), changed)
         else:
             characters = [None if cell is None else list(cell) for cell in labels.to_pylist()]
-            labels = pa.array(characters, pa.large_list(pa.large_string()))
+            labels = word_lists(pa.array(characters, pa.large_list(pa.large_string())), changed)
+        self.notes += notes_on(changed)
         counts = _counts(labels)
         wrong = (counts >= 0) & (counts != found.lengths)
         if self.target == "positions" and wrong.any():
