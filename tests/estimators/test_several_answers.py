@@ -1,5 +1,7 @@
 """Sets of labels, and a label per position: what is learned, refused, kept and scored."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,8 +11,10 @@ from sklearn.model_selection import GridSearchCV
 from selfpretrain import MultilabelClassifier, PositionClassifier, SequenceClassifier
 from selfpretrain.data import labels
 from selfpretrain.data.containers import is_missing
+from selfpretrain.data.dataset import sequences
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.estimators.scores import position_counts, position_measures, set_measures
+from selfpretrain.estimators.scores import position_counts, position_measures, resamples, set_measures
+from selfpretrain.tasks.base import load_task
 
 ALONE = {"model": "network", "n_trials": 1}
 SHORT = {"width": 16, "depth": 1, "epochs": 10, "pretrain_epochs": 1, "batch_size": 8, "mixer": "s4d"} | ALONE
@@ -93,6 +97,43 @@ def test_measures_of_sets_are_those_of_scikit_learn(multilabel):
     assert mean == pytest.approx(found["average precision"].value)
     nothing = set_measures(np.zeros((3, 2)), np.zeros((3, 2)))
     assert nothing["micro F1"] == 1.0 and np.isnan(nothing["AUROC"])
+
+
+def test_scores_of_classes_resample_whole_groups(multilabel):
+    groups = np.arange(40) // 10
+    each = multilabel.by_class(NEW, NEW_SETS, groups=groups)["early"]
+    right, told = labels.sets_of(NEW_SETS, multilabel.classes_)[0][:, 1], multilabel.predict(NEW)[:, 1]
+    drawn = [metrics.f1_score(right[rows], told[rows]) for rows in resamples(40, groups, 200)]
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    assert (each["F1"].low, each["F1"].high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(("a", "b"), (" ", ";")), (("light sleep", "deep sleep"), (";", ";")), (("a b;c", "d"), ("|", "|"))],
+)
+def test_labels_in_a_cell_can_be_told_apart_whatever_their_names(names, expected, multilabel, tagger):
+    for model, sign in zip((tagger, multilabel), expected, strict=True):
+        other = copy.copy(model)
+        other.classes_ = np.array(names)
+        told = other.predict(NEW) if model is tagger else other.predict_sets(NEW)
+        cells = other.table(other._to_dataset(NEW))["prediction"]
+        assert [cell.split(sign) if cell else [] for cell in cells] == [list(row) for row in told]
+
+
+def test_a_model_of_pairs_answers_pairs_alone(tmp_path):
+    task = load_task("imdb-pairs").tiny()
+    model = SequenceClassifier(**TOY, signal="tokens").fit(task)
+    assert model.predict_proba(task).shape == (80, 2)
+    for number in (1, 2, 4):
+        with pytest.raises(DataError, match="takes 2 sequences per example, and these have 1"):
+            model.predict([[1, 2, 3]] * number)
+    for vectors in (model.transform, model.positions):
+        with pytest.raises(DataError, match="every example has 2 sequences, each with vectors of its own"):
+            vectors(task)
+    assert len(model.transform(sequences(task.load("test")))) == 160
+    with pytest.raises(SpecError, match="a model of examples of 2 sequences cannot be exported"):
+        model.export(tmp_path / "model.pt2")
 
 
 def test_a_table_of_zeros_and_ones_says_the_same_as_sets():

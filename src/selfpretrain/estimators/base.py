@@ -224,12 +224,12 @@ class SequenceEstimator(TaskFitting):
 
     def transform(self, X: Any) -> np.ndarray:
         """Return one embedding per sequence (n, width): pooled over positions, as the head sees them."""
-        data = self._to_dataset(X)
+        data = _one_each(self._to_dataset(X))
         return np.asarray(_checked(self._trained.embeddings(data)))
 
     def positions(self, X: Any) -> list[np.ndarray]:
         """Return the embeddings (L, width) of the positions of every sequence."""
-        data = self._to_dataset(X)
+        data = _one_each(self._to_dataset(X))
         signed = self.alphabet_ is not None and self.alphabet_.signs
         inner = slice(1, -1) if signed else slice(None)  # without signs
         return [vectors[inner] for vectors in _checked(self._trained.position_embeddings(data))]
@@ -252,9 +252,14 @@ class SequenceEstimator(TaskFitting):
         """Return probabilities (n, K) or numbers (n, 1), or probabilities (L, K) for every sequence.
 
         Raises:
-            DataError: if the model gives no finite ones.
+            DataError: if the model gives no finite ones, or takes pairs and these are none, or vice versa.
         """
         model = self.answering
+        if data.views != model.form.views:
+            raise DataError(
+                f"the model takes {model.form.views} sequences per example, and these have {data.views}; "
+                f"give it a task of such examples"
+            )
         positions = model.output == "positions"
         found = model.position_probabilities(data) if positions else model.probabilities(data)
         return _checked(found)
@@ -468,6 +473,20 @@ class SequenceEstimator(TaskFitting):
 def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
     """Return a folder of this process for comparisons that are not to be kept."""
     return tempfile.TemporaryDirectory(prefix="selfpretrain-")
+
+
+def _one_each(data: SequenceDataset) -> SequenceDataset:
+    """Return examples, which must be of one sequence each.
+
+    Raises:
+        DataError: if they are of several.
+    """
+    if data.views > 1:
+        raise DataError(
+            f"every example has {data.views} sequences, each with vectors of its own; give the sequences one "
+            f"by one (selfpretrain.data.dataset.sequences)"
+        )
+    return data
 
 
 def _checked(found: Any) -> Any:

@@ -101,6 +101,8 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
     if path.suffix == ".onnx" and missing:
         raise SpecError(f"ONNX needs {', '.join(missing)}: {install('onnx')}")
     form = predictor.form
+    if form.views > 1 and predictor.output != "embedding":
+        raise SpecError(f"a model of examples of {form.views} sequences cannot be exported, only saved")
     longest = max(length or form.length, SHORTEST + 1)
     if longest > form.length and predictor.networks[0].embed.adds_positions:
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")

@@ -189,18 +189,21 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         y_true, probabilities, _ = self._evaluation_arrays(X, y)
         return set_measures(y_true, probabilities)["micro F1"]
 
-    def by_class(self, X: Any, y: Any = None, *, draws: int = 200) -> dict[Any, dict[str, Score]]:
-        """Return F1, AUROC and average precision of every class, with bootstrap intervals."""
-        y_true, probabilities, _ = self._evaluation_arrays(X, y)
+    def by_class(
+        self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200
+    ) -> dict[Any, dict[str, Score]]:
+        """Return F1, AUROC and average precision of every class, with intervals; see ``evaluate``."""
+        y_true, probabilities, groups = self._evaluation_arrays(X, y, groups)
         return {
-            label: bootstrap(measures_of_class, (y_true[:, k], probabilities[:, k]), None, draws)
+            label: bootstrap(measures_of_class, (y_true[:, k], probabilities[:, k]), groups, draws)
             for k, label in enumerate(self.classes_.tolist())
         }
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the columns of a prediction file: labels separated by semicolons, and every probability."""
         probabilities = self._outputs(data)
-        labels = [";".join(map(str, self.classes_[row > 0.5])) for row in probabilities]
+        sign = _separator(self.classes_, ";|,")
+        labels = [sign.join(map(str, self.classes_[row > 0.5])) for row in probabilities]
         return {"prediction": labels} | _columns(self.classes_, probabilities)
 
     def note_scores(self, task: Task) -> None:
@@ -272,7 +275,8 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the column of a prediction file: the classes of all positions, separated by spaces."""
-        return {"prediction": [" ".join(map(str, classes)) for classes in self.predict(data)]}
+        sign = _separator(self.classes_, " ;|,")
+        return {"prediction": [sign.join(map(str, classes)) for classes in self.predict(data)]}
 
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the counts (n, 3, K) and summed log losses (n,) of ``position_counts``."""
@@ -299,6 +303,12 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         counts = np.bincount(known[known >= 0], minlength=len(self.classes_)).clip(min=1)
         balanced = (counts.sum() / (len(counts) * counts)).tolist()
         return TokenClassify(weights=weights_of(self.class_weight, self.classes_, balanced))
+
+
+def _separator(classes: np.ndarray, signs: str) -> str:
+    """Return the first sign that no class contains, so that labels in one cell can be told apart."""
+    names = "".join(map(str, classes))
+    return next((sign for sign in signs if sign not in names), signs[0])
 
 
 def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
