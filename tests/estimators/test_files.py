@@ -42,6 +42,21 @@ def test_imported_data_are_the_same_task_by_name_as_their_file(tmp_path, monkeyp
     assert named.scores_ == model.scores_
 
 
+def test_notes_on_a_file_are_written_before_training(tmp_path, monkeypatch, capsys):
+    rows = tmp_path / "data.csv"
+    rows.write_text("word,label\n" + "".join(f"w{i:02},{'ab'[i % 2]}\n" for i in range(30)) + "w00,a\nx,\n")
+
+    def ended(*_):
+        raise InterruptedError
+
+    monkeypatch.setattr(SequenceClassifier, "fit", ended)
+    for verbose, said in ((True, ["copies of others", "have no label"]), (False, [])):
+        with pytest.raises(InterruptedError):
+            files.fit(str(rows), ImportOptions(sequence="word", label="label"), SMOKE | {"verbose": verbose})
+        notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+        assert len(notes) == len(said) and all(map(str.__contains__, notes, said)), notes
+
+
 def stored(model):
     whole = model.task_.data().whole
     return [whole.sequence(row).tolist() for row in range(len(whole))]

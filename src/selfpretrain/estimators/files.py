@@ -23,7 +23,7 @@ from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError, join_names, nearest
+from ..errors import DataError, SpecError, join_names, nearest, printable
 from ..system import files
 from ..system.files import Json
 from ..tasks.base import Task, load_task
@@ -48,7 +48,7 @@ def fit(
         DataError: if the data cannot be used.
         StoreError: if the folder cannot be created.
     """
-    plan = None
+    plan, notes = None, []
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         options.refuse_unused(f"the task {origin}", ())
@@ -58,12 +58,15 @@ def fit(
         if options.missing == "mask":
             raise SpecError("--missing mask adds channels that new data would lack; use fill")
         plan = plan_import(origin, options)
-        data = import_to_memory(plan)
+        data = imported = import_to_memory(plan)
+        notes = imported.meta["about"]["notes"]
     if isinstance(data, StoredDataset) and isinstance(data.form.signal, Tokens):
         settings = {**settings, "signal": "text" if data.is_text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
+    for note in notes:
+        estimator.say(printable(f"note: {note}"))
     estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
