@@ -210,10 +210,9 @@ def _compared(line: Line, compared: Difference, metric: Metric, label: str) -> I
     if compared.estimate is None:
         return
     rule = {"=": _equal, ">": _larger, ">=": _no_smaller}[line["relation"]]
-    shown = (
-        f"{format.signed(metric, compared.estimate.mean)} {format.interval(metric, compared.estimate.bounds)}"
-    )
-    yield Finding(rule(compared.standing), _where(label, compared), compared.estimate.mean, shown)
+    mean = compared.estimate.mean
+    shown = f"{format.signed(metric, mean)} {format.interval(metric, compared.estimate.bounds)}"
+    yield Finding(rule(compared.standing), _where(label, compared), mean, shown)
 
 
 def _rows(pattern: str, task: TaskAnalysis) -> list[tuple[str, str]]:

@@ -48,7 +48,8 @@ def fit(
         DataError: if the data cannot be used.
         StoreError: if the folder cannot be created.
     """
-    plan, notes = None, []
+    plan = None
+    notes: list[str] = []
     exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         options.refuse_unused(f"the task {origin}", ())

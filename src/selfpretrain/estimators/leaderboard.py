@@ -147,7 +147,8 @@ def best_of(simple: list[Candidate]) -> list[Candidate]:
     """Return the simple methods that may be kept, alone or in an average, the best first."""
     if not simple:
         return []
-    order, output = ranked(simple), simple[0].model.output
+    order = ranked(simple)
+    output = order[0].model.output
     return _near(output, order, [score(output, each.answers) for each in order])
 
 
