@@ -182,6 +182,36 @@ def test_a_column_of_splits_may_name_unlabelled_rows(tmp_path):
     assert "there is neither a val nor a test split: both are drawn from train" in made.meta["about"]["notes"]
 
 
+def test_numbers_of_a_split_are_named_and_folds_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    write(path, table("x", 60, fold=[0, 1, 2] * 20, five=[0, 1, 2, 3, 4] * 12))
+    notes = bring(path, split="fold").meta["about"]["notes"]
+    assert "split: 0 is train, 1 is val, 2 is test; if these number folds, give them to --group" in notes
+    with pytest.raises(DataError, match=r"no split '3'.*; if these number folds, give them to --group"):
+        bring(path, split="five")
+
+
+def test_folders_of_tables_are_no_classes(tmp_path):
+    for name in ("a/0", "a/1", "b/0"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.csv").write_text("time,value\n0,1\n1,2\n")
+    with pytest.raises(
+        DataError,
+        match=r"folders name the classes of recordings and texts alone: write .*with columns for the file",
+    ):
+        bring(tmp_path)
+
+
+def test_folders_of_splits_and_hidden_ones_are_not_taken_for_classes(tmp_path):
+    said = r"which column holds the labels\? Give --label; columns: [\w, ]+$"
+    for name in ("set/train/a", "set/test/a", "flat/a", "flat/.ipynb_checkpoints/a"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.csv").write_text("time,value\n0,1\n1,2\n")
+    for folder in ("set", "flat"):
+        with pytest.raises(DataError, match=said):
+            bring(tmp_path / folder)
+
+
 def test_of_names_and_a_column_one_must_be_chosen(tmp_path):
     for name in ("train", "test"):
         write(tmp_path / "set" / f"{name}.csv", table(name, 30, split=["train", "val", "test"] * 10))
@@ -392,3 +422,7 @@ def test_a_table_that_names_files_is_read_with_their_content(tmp_path, sound):
     with pytest.raises(DataError, match=rf"20{suffix}.*--skip-bad leaves such files out"):
         bring(tmp_path / "set" / "metadata.csv", label="label")
     assert len(bring(tmp_path / "set" / "metadata.csv", label="label", skip_bad=True).split) == 35
+    (tmp_path / "set" / "train" / f"3{suffix}").unlink()  # among the first, by which names are known
+    with pytest.raises(DataError, match=rf"train/3{suffix}.*--skip-bad leaves such files out"):
+        bring(tmp_path / "set" / "metadata.csv", label="label")
+    assert len(bring(tmp_path / "set" / "metadata.csv", label="label", skip_bad=True).split) == 34

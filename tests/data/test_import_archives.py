@@ -10,7 +10,7 @@ import pytest
 from scipy.io import wavfile
 
 from selfpretrain.data.importing import tables
-from selfpretrain.data.importing.importer import import_data
+from selfpretrain.data.importing.importer import import_data, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
@@ -45,6 +45,15 @@ def test_tables_without_a_header(tmp_path, random):
     assert len(made.split) == 40 and made.form.length == 13 and made.form.target.names == ("1", "2")
     np.testing.assert_allclose(made.whole.sequence(0)[:, 0], table[0, 1:], rtol=1e-6)
     assert bring(path, header=False, label="c1", sequence="c2,c3").form.length == 2
+
+
+@pytest.mark.parametrize(("names", "doubted"), [("1\t0.5\t-2\t3", True), ("0\t1\t2\t3", False)])
+def test_a_header_of_numbers_may_be_data(tmp_path, random, names, doubted):
+    rows = [f"{1 + i % 2}\t" + "\t".join(f"{x:.3f}" for x in random.randn(3)) for i in range(30)]
+    (tmp_path / "t.tsv").write_text("\n".join([names, *rows]))
+    plan = plan_import(str(tmp_path / "t.tsv"), ImportOptions(label=names[0]))
+    note = "all names of columns are numbers, such as '0.5'; --no-header takes the first row for data"
+    assert (note in plan.notes) == doubted
 
 
 def test_an_official_division_of_two_files(tmp_path, random):

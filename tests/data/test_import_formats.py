@@ -300,6 +300,86 @@ def test_folders_of_texts_may_be_divided_already(tmp_path):
     assert "ö".encode() in texts(made)[0]
 
 
+def test_codes_with_leading_zeros_are_events_of_their_own(tmp_path):
+    codes = ["007", "7", "12"]
+    rows = [(i, t, codes[(i * t + i // 3) % 3]) for i in range(40) for t in range(4)]
+    columns = dict(zip(("id", "time", "code"), map(list, zip(*rows, strict=True)), strict=True))
+    columns |= {"label": ["ab"[i % 2] for i, _, _ in rows]}
+    path = write(tmp_path / "t.csv", columns)
+    told = {"id": "id", "time": "time", "value": "code"}
+    plan = importer.plan_import(str(path), ImportOptions(**told, kind="tokens"))
+    assert plan.layout["events"] == ["007", "12", "7"] and set(plan.sequences.flat.tolist()) == {0, 1, 2}
+    plain = importer.plan_import(str(path), ImportOptions(**told))
+    note = "column 'code' holds '007', which is read as 7; --kind tokens takes codes for names"
+    assert note in plain.notes and set(plain.sequences.flat[:, 0].tolist()) == {7, 12}
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_ids_that_several_files_of_a_folder_share_are_doubted(tmp_path, anew):
+    for part in range(2):
+        ids = [i // 4 + 30 * part * (not anew) for i in range(120)]
+        columns = {"id": ids, "time": [i % 4 + 4 * part for i in range(120)]}
+        columns |= {"v": [i * 7 % 61 / 8 for i in range(120)], "label": ["ab"[i % 2] for i in ids]}
+        write(tmp_path / f"part-{part}.csv", columns)
+    plan = importer.plan_import(str(tmp_path), ImportOptions(id="id", time="time", value="v"))
+    assert len(plan.sequences.lengths) == (30 if anew else 60)
+    assert any(note.startswith("30 ids are in several files: all rows") for note in plan.notes) == anew
+
+
+@pytest.mark.parametrize("names", [("series", "time"), ("id", "t"), ("patient", "Hour")])
+def test_a_long_table_that_is_read_as_a_wide_one_is_doubted(tmp_path, names):
+    columns = {names[0]: [i // 6 for i in range(120)], names[1]: [i % 6 for i in range(120)]}
+    columns |= {"u": [i * 7 % 61 / 8 for i in range(120)], "v": [i * 11 % 61 / 8 for i in range(120)]}
+    columns |= {"label": ["ab"[i // 6 % 2] for i in range(120)]}
+    notes = importer.plan_import(str(write(tmp_path / "t.csv", columns))).notes
+    assert any("repeats; if rows are positions of sequences, give --id, --time" in note for note in notes)
+
+
+def read_as(tmp_path, columns, **options):
+    """The sequences and the notes of a table of 40 rows with two classes."""
+    plan = importer.plan_import(
+        str(write(tmp_path / "t.csv", columns | {"label": ["a", "b"] * 20})),
+        ImportOptions(**{"label": "label"} | options),
+    )
+    return plan.found["sequence"], plan.notes
+
+
+def test_an_hour_beside_positions_is_no_doubt(tmp_path):
+    columns = {f"t{t}": [i * (t + 3) % 11 / 2 for i in range(40)] for t in range(4)}
+    _, notes = read_as(tmp_path, columns | {"hour": [i * 5 % 24 for i in range(40)]})
+    assert not any("repeats" in note for note in notes)
+
+
+def test_lines_of_a_log_are_text_and_dates_are_not(tmp_path):
+    lines = [f"2024-01-01 10:00:{i:02} ERROR disk {i} of the array is full" for i in range(40)]
+    numbers_beside = {"pid": [7 * i % 13 for i in range(40)], "host": [i % 3 for i in range(40)]}
+    assert read_as(tmp_path, {"message": lines} | numbers_beside)[0].startswith("message")
+    stamps = [f"2024-01-01T10:00:{i:02}.5Z" for i in range(40)]
+    assert read_as(tmp_path, {"message": stamps} | numbers_beside)[0].startswith("pid, host")
+
+
+@pytest.mark.parametrize("odd", ["7", "unknown"])
+def test_lists_in_some_cells_do_not_make_a_column_the_sequences_beside_a_text(tmp_path, odd):
+    reviews = [f"a long review, number {i}, of a film" for i in range(40)]
+    pages = [odd if i % 5 == 0 else "12 14" for i in range(40)]
+    assert read_as(tmp_path, {"text": reviews, "pages": pages})[0].startswith("text")
+
+
+def test_a_text_that_is_left_out_by_its_name_is_said(tmp_path):
+    proteins = {"target": ["MKVLAA" * (3 + i % 4) for i in range(40)]}
+    beside = {"u": [i * 3 % 7 / 2 for i in range(40)], "v": [i * 5 % 9 / 2 for i in range(40)]}
+    said, notes = read_as(tmp_path, proteins | beside)
+    assert said.startswith("u, v") and any("--sequence target takes it" in note for note in notes)
+    assert not any("takes it" in note for note in read_as(tmp_path, proteins | beside, sequence="u,v")[1])
+
+
+def test_columns_of_two_files_may_have_two_names_where_each_has_one(tmp_path):
+    for name, column in {"train": "sequence", "test": "seq"}.items():
+        write(tmp_path / f"{name}.csv", {column: [f"text {i}" for i in range(30)], "label": ["a", "b"] * 15})
+    both = ImportOptions(test=str(tmp_path / "test.csv"), label="label")
+    assert len(importer.plan_import(str(tmp_path / "train.csv"), both).sequences.lengths) == 60
+
+
 def test_times_that_are_no_number_are_missing(tmp_path):
     columns = {"who": ["p", "p", "q"], "time": [0.5, float("nan"), 0.5], "v": [1, 2, 3], "label": ["a"] * 3}
     path = write(tmp_path / "t.parquet", columns)
@@ -411,6 +491,70 @@ def test_what_tells_a_row_or_its_class_is_no_position(tmp_path, described):
     assert len(numbers(named)[9]) == 5
 
 
+def test_a_pattern_of_columns_of_sequences_never_means_the_label_or_group(tmp_path):
+    columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 4)}
+    columns |= {"trial": [i // 6 for i in range(60)], "target": [i % 2 for i in range(60)]}
+    path = write(tmp_path / "t.csv", columns)
+    made = bring(path, sequence="t*", group="trial")
+    assert numbers(made)[9] == [[9 * t % 61 / 8] for t in range(1, 4)]
+    with pytest.raises(DataError, match="column 'target' is the label; sequences that hold it would tell"):
+        bring(path, sequence="t1,t2,target")
+    rows = {"id": [i // 5 for i in range(300)], "time": [i % 5 for i in range(300)]}
+    rows |= {"v": [i * 7 % 61 / 8 for i in range(300)], "label": [i // 5 % 2 for i in range(300)]}
+    path = write(tmp_path / "long.csv", rows)
+    assert bring(path, id="id", time="time", value="*").form.signal.channels == 1
+    with pytest.raises(DataError, match="column 'label' is the label"):
+        bring(path, id="id", time="time", value="v,label")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"id": [f"sample-of-a-long-name-{i}" for i in range(60)]},
+        {"patient": [f"patient number {i // 5} of the ward" for i in range(60)]},
+        {"Sample_ID": [f"a{i:039x}" for i in range(60)]},
+        {"measured": [f"2024-01-01 12:00:{i:02}.000+01:00" for i in range(60)]},
+    ],
+)
+def test_text_that_tells_a_row_is_no_sequence_where_there_are_others(tmp_path, described):
+    columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
+    states = {"state": ["a"] * 30 + ["b"] * 30}
+    made = bring(write(tmp_path / "t.csv", described | columns | states), label="state")
+    assert numbers(made)[9] == [[9 * t % 61 / 8] for t in range(1, 5)]
+    alone = bring(write(tmp_path / "t.csv", described | states), label="state")
+    assert alone.meta["about"]["kind"] == "text"
+
+
+def test_names_of_recordings_are_sequences_whatever_their_column_is_called(tmp_path):
+    columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
+    columns |= {"recording": [f"{i}.WAV" for i in range(60)], "label": ["a", "b"] * 30}
+    path = str(write(tmp_path / "t.csv", columns))
+    with pytest.raises(DataError, match=r"t\.csv names files such as '0\.WAV', which are not in"):
+        importer.plan_import(path)
+    plan = importer.plan_import(path, ImportOptions(kind="text"))
+    assert plan.found["sequence"] == "recording (as bytes of UTF-8)"
+
+
+def test_columns_of_numbers_beside_a_text_are_told(tmp_path):
+    columns = {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
+    columns |= {"comment": [f"slept well, {i}" for i in range(60)], "label": ["a", "b"] * 30}
+    path = write(tmp_path / "t.csv", columns)
+    note = "the sequences are text; columns of numbers are not used: t1, t2, t3, t4"
+    assert note in bring(path).meta["about"]["notes"]
+    assert not any("text" in note for note in bring(path, sequence="comment").meta["about"]["notes"])
+
+
+def test_a_test_file_in_which_another_text_is_the_longest_is_refused(tmp_path):
+    for name, size in (("train", 9), ("test", 30)):
+        texts = {"review": [f"r{i:019}" for i in range(30)], "summary": [f"s{i:0{size}}" for i in range(30)]}
+        write(tmp_path / f"{name}.csv", texts | {"label": ["a", "b"] * 15})
+    both = {"test": str(tmp_path / "test.csv"), "label": "label"}
+    with pytest.raises(DataError, match=r"sequences are column 'review' of .*, but 'summary' of"):
+        importer.plan_import(str(tmp_path / "train.csv"), ImportOptions(**both))
+    named = importer.plan_import(str(tmp_path / "train.csv"), ImportOptions(**both, sequence="review"))
+    assert set(named.sequences.lengths.tolist()) == {20}
+
+
 def test_columns_that_rise_together_are_positions(tmp_path):
     columns = {f"t{t}": [i + t for i in range(60)] for t in range(4)}
     assert numbers(bring(write(tmp_path / "t.csv", columns | {"label": ["a", "b"] * 30})))[9][3] == [12]
@@ -423,6 +567,46 @@ def test_a_test_file_with_other_positions_is_refused(tmp_path, others):
         write(tmp_path / f"{name}.csv", table | {"label": ["a", "b"] * 15})
     with pytest.raises(DataError, match="is a position in only one of"):
         importer.plan_import(str(tmp_path / "a.csv"), ImportOptions(test=str(tmp_path / "b.csv")))
+
+
+@pytest.mark.parametrize(
+    ("cell", "read", "said"),
+    [
+        ("0.5", [[0.5]], ""),
+        ("[0.5]", [[0.5]], ""),
+        ("[np.float64(0.5), np.float64(1e-3)]", [[0.5], [0.001]], ""),
+        ("[0.5, nan, 1.5]", [[0.5], [1.0], [1.5]], ""),
+        ("[0.5 0.25 ... 1.5]", [], r"t\.csv, line 5, position 2: .* x\.tolist\(\) has all; --kind text"),
+        ("[0.5, None]", [], r"t\.csv, line 5, position 1: .* holds 'None', not a number; --kind text"),
+        ("not measured", [], r"t\.csv, line 5, position 0: .* holds 'not', not a number; --kind text"),
+    ],
+)
+def test_one_odd_cell_among_lists_of_numbers_does_not_make_them_text(tmp_path, cell, read, said):
+    cells = [f"{i / 8} {i} -1" for i in range(30)]
+    cells[3] = cell
+    path = write(tmp_path / "t.csv", {"x": cells, "label": ["a", "b"] * 15})
+    assert bring(path, kind="text").meta["about"]["kind"] == "text"
+    if said:
+        with pytest.raises(DataError, match=said):
+            bring(path)
+    else:
+        made = bring(path, missing="fill")
+        assert numbers(made)[2] == [[0.25], [2], [-1]]
+        assert numbers(made)[3] == np.float32(read).tolist()
+
+
+def test_lists_as_numpy_writes_its_numbers(tmp_path):
+    cells = [f"[np.float64({i / 8}), np.float32(-{i})]" for i in range(30)]
+    made = bring(write(tmp_path / "t.csv", {"x": cells, "label": ["a", "b"] * 15}))
+    assert numbers(made)[3] == [[0.375], [-3]]
+
+
+@pytest.mark.parametrize("cell", ["1_000", "\uff11\uff12", "0x10"])
+def test_what_only_python_takes_for_a_number_is_named_by_its_line(tmp_path, cell):
+    columns = {f"t{t}": [str(i + t / 8) for i in range(30)] for t in range(3)} | {"label": ["a", "b"] * 15}
+    columns["t1"][4] = cell
+    with pytest.raises(DataError, match=f"t.csv, line 6: column 't1' holds '{cell}', not a number"):
+        bring(write(tmp_path / "t.csv", columns))
 
 
 def test_one_of_several_columns_of_written_numbers_must_be_named(tmp_path):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imports import bring
+from imports import add_sequences, bring
 from selfpretrain.config import spec
 from selfpretrain.data import rows, store
 from selfpretrain.data.dataset import SequenceDataset
@@ -191,7 +191,8 @@ class Counted(Prepared):
         """Some sequences."""
         WRITTEN.append(1)
         for i in range(60):
-            out.add([np.arange(i, i + 5).astype(np.uint8) % 9], np.array([i % 2]), np.array([i % 3]))
+            sequence = np.arange(i, i + 5).astype(np.uint8) % 9
+            add_sequences(out, [sequence], np.array([i % 2]), np.array([i % 3]))
         return SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
 
 

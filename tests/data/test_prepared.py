@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from imports import add_sequences
 from selfpretrain.data.spec import Classes, SequenceSpec, Tokens
 from selfpretrain.data.store import DatasetWriter, open_dataset, open_writer, verify
 from selfpretrain.errors import DataError
@@ -16,7 +17,7 @@ FORM = SequenceSpec(Tokens(9), 5, Classes(("a", "b")))
 def fill(out: DatasetWriter, first: int = 0, last: int = 6):
     for i in range(first, last):
         sequence = np.arange(i, i + 1 + i % 5).astype(np.uint8) % 9
-        out.add([sequence], np.array([i % 2]), np.array([i % 3]), np.array([i]))
+        add_sequences(out, [sequence], np.array([i % 2]), np.array([i % 3]), np.array([i]))
         out.checkpoint()
 
 

@@ -51,12 +51,32 @@ def test_sets_may_stand_in_one_cell_in_lists_or_in_columns_of_zeros_and_ones(tmp
     path = table(tmp_path / "many.csv", [*TIMES, "is_up", "is_down"], cells)
     many = taken(path, label="is_*", sequence="t*", target="sets")
     assert lists.form.target == ClassSets(("down", "up"))
-    assert many.form.target == ClassSets(("is_down", "is_up"))
+    assert many.form.target == ClassSets(("is_up", "is_down"))  # the order of the table
     expected = [[int("down" in told), int("up" in told)] for told in SETS]
-    assert rows_of(lists) == rows_of(many) == expected
+    assert rows_of(lists) == [row[::-1] for row in rows_of(many)] == expected
     unlabelled = [row if any(row) else [-1, -1] for row in expected]  # an empty cell says nothing
     assert rows_of(one) == unlabelled
     assert one.whole.labelled.tolist() == [any(row) for row in expected]
+
+
+def test_columns_of_zeros_and_ones_keep_their_order_and_a_column_of_zeros_its_class(tmp_path):
+    names = [f"is_{k}" for k in (10, 9, 2)]
+    y = np.array([[i % 2, 0, int(i % 3 > 0)] for i in range(40)])
+    cells = [[*row, *marks] for row, marks in zip(ROWS, y.tolist(), strict=True)]
+    columns = taken(table(tmp_path / "t.csv", [*TIMES, *names], cells), label="is_*", target="sets")
+    np.savez(tmp_path / "a.npz", x=np.array(ROWS), y=y)
+    arrays = taken(str(tmp_path / "a.npz"), target="sets")
+    for found, classes in ((columns, tuple(names)), (arrays, ("0", "1", "2"))):
+        assert found.form.target == ClassSets(classes) and rows_of(found) == y.tolist()
+        assert f"classes without any example: {classes[1]}" in found.meta["about"]["notes"]
+
+
+def test_a_test_file_that_lacks_a_column_of_labels_is_refused(tmp_path):
+    cells = [[*row, i % 2, i % 3 % 2] for i, row in enumerate(ROWS)]
+    train = table(tmp_path / "train.csv", [*TIMES, "is_up", "is_down"], cells)
+    test = table(tmp_path / "test.csv", [*TIMES, "is_up", "is_other"], cells)
+    with pytest.raises(DataError, match="column 'is_down' is a label in only one of"):
+        taken(train, test=test, label="is_*", sequence="t*", target="sets")
 
 
 def test_labels_of_positions_may_be_letters_words_lists_or_a_column_of_a_long_table(tmp_path):
@@ -88,6 +108,21 @@ def test_labels_of_positions_may_be_letters_words_lists_or_a_column_of_a_long_ta
     found = taken(path, **told)
     order = sorted(range(40), key=str)  # as ids are sorted
     assert rows_of(found) == [expected[i][: 9 + i % 4] + [-1] * (3 - i % 4) for i in order]
+
+
+def test_labels_may_be_lists_as_python_and_json_write_them(tmp_path):
+    told = [["red, dark"], ["it's; blue", "red, dark"], [], ["grey"]] * 10
+    for write in (repr, json.dumps):
+        cells = [[*row, write(labels)] for row, labels in zip(ROWS, told, strict=True)]
+        cells[3][-1] = "grey"
+        found = taken(table(tmp_path / "t.csv", [*TIMES, "kinds"], cells), label="kinds", target="sets")
+        names = ("grey", "it's; blue", "red, dark")
+        assert found.form.target == ClassSets(names)
+        assert rows_of(found) == [[int(name in labels) for name in names] for labels in told]
+        cells = [[*row, write(marks)] for row, marks in zip(ROWS, MARKS, strict=True)]
+        found = taken(table(tmp_path / "t.csv", [*TIMES, "marks"], cells), label="marks", target="positions")
+        assert found.form.target == PositionClasses(("C", "E", "H"))
+        assert rows_of(found) == [["CEH".index(mark) for mark in marks] for marks in MARKS]
 
 
 @pytest.mark.parametrize("join", ["", " "])

@@ -275,6 +275,75 @@ def test_commas_of_unclear_meaning_are_refused(tmp_path, lines, options, said):
         import_to_memory(plan(written(tmp_path / "t.csv", *lines), **options))
 
 
+AMOUNTS = [f"{i + 1}.120,50;{i},5;{'ab'[i % 2]}" for i in range(12)]
+
+
+@pytest.mark.parametrize("options", [{}, {"sequence": "t*"}])
+def test_numbers_with_signs_between_thousands_are_no_lists(tmp_path, options):
+    path = written(tmp_path / "t.csv", "t0;t1;label", *AMOUNTS)
+    with pytest.raises(DataError, match=r"'t0' separates thousands; write 1120\.50"):
+        plan(path, **options)
+    path = written(tmp_path / "t.csv", "t0;t1;label", *(f"{i + 1}.120;{i};{'ab'[i % 2]}" for i in range(12)))
+    assert "numbers such as 1.120 have a decimal point; if it separates" in plan(path).notes[0]
+    path = written(tmp_path / "t.csv", "t0;t1;label", *(f"{i + 1}.12;{i};{'ab'[i % 2]}" for i in range(12)))
+    assert plan(path).notes == []
+
+
+def test_columns_that_are_named_are_read_or_refused(tmp_path):
+    path = written(tmp_path / "t.csv", "t1;t2;label", *(f"{i} 2 3;{i};{'ab'[i % 2]}" for i in range(12)))
+    with pytest.raises(DataError, match=r"'t1' holds lists, but 't2' does not; give --sequence one kind"):
+        plan(path, sequence="t*")
+
+
+def test_columns_of_json_may_begin_after_many_lines(tmp_path):
+    rows = [
+        {"x": [i, 1, 2]} | ({"label": "ab"[i % 2], "split": "test"} if i > 199 else {}) for i in range(240)
+    ]
+    made = plan(written(tmp_path / "t.jsonl", *map(json.dumps, rows)))
+    assert made.found["not used"] == "split"
+    assert made.sequences.columns["label"].null_count == 200
+
+
+def test_the_first_line_may_tell_excel_the_separator(tmp_path):
+    for line in ("sep=;", '"sep=;"'):
+        path = written(
+            tmp_path / "t.csv", line, "t0;t1;label", *(f"0,5;{i},25;{'ab'[i % 2]}" for i in range(12))
+        )
+        assert plan(path).found["file"] == "t.csv (semicolons, utf-8)"
+
+
+@pytest.mark.parametrize("code", ["utf-16-le", "utf-16-be", "windows-1252"])
+def test_encodings_are_known_without_a_mark(tmp_path, code):
+    lines = ["label,text", *(f"{'ab'[i % 2]},“naïve” · {i} €" for i in range(12))]
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode(code))
+    made = sequences(tmp_path / "t.csv")[1]
+    assert made.whole.sequence(0).tobytes().decode() == "“naïve” · 0 €"
+
+
+def test_zeros_at_the_end_of_a_file_are_not_taken_for_utf_16(tmp_path):
+    rows = "".join(f"some text {i},{'ab'[i % 2]}\n" for i in range(12))
+    (tmp_path / "t.csv").write_bytes(f"text,label\n{rows}".encode() + bytes(4096))
+    with pytest.raises(DataError, match=r"t\.csv, line 14: 1 cells where the header has 2"):
+        plan(tmp_path / "t.csv")
+
+
+def test_bytes_that_are_not_of_the_encoding_are_named_with_it(tmp_path):
+    rows = "".join(f"für {i},{'ab'[i % 2]}\n" for i in range(12))
+    (tmp_path / "t.csv").write_bytes(f"text,label\n{rows}".encode("cp850"))
+    with pytest.raises(DataError, match=r"which is not windows-1252; give --encoding"):
+        plan(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("said", ["-", "None", "unknown"])
+def test_classes_that_may_mean_a_missing_label_are_noted(tmp_path, said):
+    label = ["a", "b", said, "n/a", "#N/A", "<NA>"]
+    path = written(tmp_path / "t.csv", "text,label", *(f"some text {i},{label[i % 6]}" for i in range(60)))
+    made = sequences(path)[1]
+    assert set(made.form.target.names) == {"a", "b", said}
+    notes = made.meta["about"]["notes"]
+    assert f"'{said}': a class like any other; empty such cells if the label is missing there" in notes
+
+
 def test_strings_of_json_with_decimal_commas_are_no_lists(tmp_path):
     rows = [{"a": f"0,{i}", "b": f"1,{i}", "label": "ab"[i % 2]} for i in range(10, 30)]
     path = written(tmp_path / "t.jsonl", *map(json.dumps, rows))

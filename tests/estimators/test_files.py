@@ -13,10 +13,11 @@ from pyarrow import parquet
 from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing.importer import import_arrays, import_data, plan_import
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Tokens, Values
 from selfpretrain.errors import DataError
 from selfpretrain.estimators import files
-from selfpretrain.estimators.inputs import ETX, STX, Alphabet
+from selfpretrain.estimators.inputs import ETX, STX, Alphabet, on_scale
 
 pytestmark = pytest.mark.usefixtures("rough_flops")
 
@@ -53,7 +54,10 @@ def test_notes_on_a_file_are_written_before_training(tmp_path, monkeypatch, caps
     for verbose, said in ((True, ["copies of others", "have no label"]), (False, [])):
         with pytest.raises(InterruptedError):
             files.fit(str(rows), ImportOptions(sequence="word", label="label"), SMOKE | {"verbose": verbose})
-        notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+        written = capsys.readouterr().err.splitlines()
+        read = "sequence: word (as bytes of UTF-8); label: label; group: none; not used: nothing"
+        assert (read in written) == verbose
+        notes = [line for line in written if line.startswith("note: ")]
         assert len(notes) == len(said) and all(map(str.__contains__, notes, said)), notes
 
 
@@ -275,3 +279,25 @@ def test_positions_of_a_wide_table_are_asked_for_in_its_order(tmp_path):
     np.testing.assert_allclose(model.predict_proba(frame), expected, atol=1e-6)
     with pytest.raises(ValueError, match="same order"):
         model.predict(frame[frame.columns[::-1]])
+
+
+def test_values_on_another_scale_than_in_training_are_noted():
+    signal = Values(2, centre=(0.0, 5.0), spread=(1.0, 2.0))
+    flat = np.random.RandomState(0).randn(40, 2).astype(np.float32) * [1, 2] + [0, 5]
+    found = Sequences("values", flat, np.full(4, 10), np.arange(4))
+    assert on_scale(found, signal) == "" == on_scale(found.take(np.zeros(4, dtype=bool), "none"), signal)
+    note = on_scale(replace(found, flat=flat * [1, 1000]), signal)
+    assert note.startswith("channel 2: values lie 2,") and "standard deviations of training" in note
+    kelvin = replace(found, flat=flat + np.array([273.15, 0]))
+    assert on_scale(kelvin, signal).startswith("channel 1: values lie 273 standard deviations")
+
+
+def test_rare_events_are_on_the_scale_of_training():
+    outlier = np.random.RandomState(0).randn(1000, 1)
+    outlier[7] = 1e5
+    found = Sequences("values", outlier, np.full(10, 100), np.arange(10))
+    assert on_scale(found, Values(1)) == ""
+    marks = (np.arange(1000)[:, None] % 30 == 0).astype(
+        np.float32
+    )  # of missing values, as --missing mask has
+    assert on_scale(replace(found, flat=marks), Values(1, centre=(1e-4,), spread=(0.01,))) == ""

@@ -9,10 +9,8 @@ from torch import Tensor
 from .dataset import Batch, SequenceDataset, sequences
 from .spec import SequenceSpec, Tokens, Values
 
-SEQUENCES = 1_000
-"""Number of sequences, evenly spaced in their dataset, that stand for all."""
-ITERATIONS = 100
-"""Number of products with R from which its largest eigenvalue is known."""
+SEQUENCES = 1_000  # number of sequences, evenly spaced in their dataset, that stand for all
+ITERATIONS = 100  # number of products with R from which its largest eigenvalue is known
 
 PerPosition = Float[Tensor, "L"]
 

@@ -15,8 +15,7 @@ from .dataset import generator
 
 Prepared = TypeVar("Prepared")
 
-AHEAD = 3
-"""Batches that are prepared ahead of the step: copies of one wait for those of other processes."""
+AHEAD = 3  # batches that are prepared ahead of the step: copies of one wait for those of other processes
 
 
 @dataclass(frozen=True)

@@ -99,17 +99,6 @@ def in_blocks(flat: np.ndarray, unknown: Spans) -> Iterator[np.ndarray]:
         yield block
 
 
-def _select_training(
-    block: np.ndarray, start: int, ends: np.ndarray, lengths: np.ndarray, train: np.ndarray
-) -> np.ndarray:
-    """Return the positions of a block, which starts at ``start``, that belong to training sequences."""
-    rows = slice(np.searchsorted(ends, start, side="right"), np.searchsorted(ends, start + len(block)) + 1)
-    last = ends[rows].clip(start, start + len(block))
-    first = (ends[rows] - lengths[rows]).clip(start, start + len(block))
-    chosen: np.ndarray = block[np.repeat(train[rows], last - first)]
-    return chosen
-
-
 def max_symbol(flat: np.ndarray, lengths: np.ndarray, train: np.ndarray) -> int:
     """Return the greatest symbol of the training sequences."""
     return int(flat.max(initial=0, where=np.repeat(train, lengths)))
@@ -117,13 +106,13 @@ def max_symbol(flat: np.ndarray, lengths: np.ndarray, train: np.ndarray) -> int:
 
 def fit_values(blocks: Iterator[np.ndarray], lengths: np.ndarray, train: np.ndarray) -> Values:
     """Return the spec of the values: range, mean and standard deviation on the training split; skip NaN."""
-    ends = lengths.cumsum()
+    inside = np.repeat(train, lengths)
     start = 0
     shift = count = total = square = np.zeros(1)
     low = np.inf
     high = -np.inf
     for block in blocks:
-        x = _select_training(block, start, ends, lengths, train).astype(np.float64)
+        x = block[inside[start : start + len(block)]].astype(np.float64)
         start += len(block)
         if not len(x):
             continue

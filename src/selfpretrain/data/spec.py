@@ -5,7 +5,7 @@ targets of n examples are stored (``dtype``, ``shape``), how many outputs a head
 the target is described in text (``description``).
 """
 
-import itertools
+from itertools import cycle
 from typing import ClassVar, Literal
 
 import torch
@@ -44,9 +44,7 @@ class Values:
         # Python numbers, not tensors: copying a tensor of constants to a GPU would synchronise.
         if len(self.centre) == len(self.spread) == 1:
             return (values - self.centre[0]) / self.spread[0]
-        each = zip(
-            values.unbind(-1), itertools.cycle(self.centre), itertools.cycle(self.spread), strict=False
-        )
+        each = zip(values.unbind(-1), cycle(self.centre), cycle(self.spread), strict=False)
         return torch.stack([(x - centre) / spread for x, centre, spread in each], dim=-1)
 
     def level_of(self, values: Float[Tensor, "*shape"], levels: int) -> Int[Tensor, "*shape"]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from ..errors import DataError, SpecError, nearest
+from ..errors import DataError, SpecError, join_names, nearest
 from .dataset import SequenceDataset
 from .spec import SPLITS
 
@@ -42,11 +42,7 @@ def stratified_order(classes: np.ndarray, seed: int) -> np.ndarray:
 
 
 def check_labels(labels: int | None, train: int, name: str) -> None:
-    """Check a label budget before any data are loaded.
-
-    Raises:
-        SpecError: if the budget exceeds the training examples, which are called ``name``.
-    """
+    """Raise SpecError if a label budget exceeds the training examples, which are called ``name``."""
     if labels is not None and labels > train:
         raise SpecError(f"labels={labels} of train={train} {name}; lower it, or leave it out")
 
@@ -172,7 +168,8 @@ def split_number(word: str) -> int:
         DataError: if the name is unknown.
     """
     if word.lower() not in SPLIT_NAMES:
-        raise DataError(f"there is no split {word!r}{nearest(word, SPLITS)}")
+        advice = "; if these number folds, give them to --group" if word.isdigit() else ""
+        raise DataError(f"there is no split {word!r}{nearest(word, SPLITS)}{advice}")
     return SPLIT_NAMES[word.lower()]
 
 
@@ -290,9 +287,6 @@ def check_present(
 
     Args:
         present: (n, K) whether an example has a class.
-
-    Raises:
-        DataError: if a split cannot be used.
     """
     for number, name in enumerate(SPLITS):
         if not labelled[split == number].any():
@@ -309,12 +303,14 @@ def _missing_class_notes(counts: np.ndarray, names: tuple[str, ...]) -> list[str
             f"class {names[unseen[0]]!r} is in val or test but not in train; leave it out, or give another "
             f"split or split seed"
         )
+    never = [name for name, all_of in zip(names, counts.sum(0), strict=True) if not all_of]
+    notes = [f"classes without any example: {join_names(never, 3)}"] * bool(never)
     rare = [
         f"class {name!r} ({all_of:,} examples) is not in {' and '.join(np.array(SPLITS)[1:][held == 0])}"
         for name, all_of, held in zip(names, counts.sum(0), counts[1:].T, strict=True)
-        if (held == 0).any()
+        if all_of and (held == 0).any()
     ]
     if not rare:
-        return []
+        return notes
     more = f", and {len(rare) - 3} more classes" if len(rare) > 3 else ""
-    return [f"{'; '.join(rare[:3])}{more}: it is trained on, but not scored there"]
+    return [*notes, f"{'; '.join(rare[:3])}{more}: it is trained on, but not scored there"]

@@ -159,14 +159,6 @@ class DatasetWriter:
             self._columns[name].append(values)
         self.rows += len(targets)
 
-    def add(
-        self, sequences: list[np.ndarray], targets: Array, split: Array, groups: Array | None = None
-    ) -> None:
-        """Append sequences, each as an example of its own."""
-        lengths = np.array([len(s) for s in sequences], dtype=np.int64)
-        start = self.append(np.concatenate(sequences))
-        self.add_examples(start + lengths.cumsum() - lengths, lengths, targets, split, groups)
-
     def add_packed(self, rows: np.ndarray, targets: np.ndarray, split: np.ndarray) -> None:
         """Pack and append equally long rows (n, L) of bytes, most of them zero."""
         from .rows import pack_rows
@@ -310,12 +302,7 @@ def open_dataset(folder: Path) -> StoredDataset:
 
 
 def verify(folder: Path) -> StoredDataset:
-    """Open a prepared dataset, and check every symbol of its sequences as well.
-
-    Raises:
-        DamagedData: if the folder holds no dataset, or a damaged one.
-        DataError: if the dataset cannot be read, or has another format version.
-    """
+    """Open a prepared dataset as ``open_dataset``, and check every symbol of its sequences as well."""
     stored = open_dataset(folder)
     signal = stored.form.signal
     if isinstance(signal, Tokens) and not stored.whole.packed:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -30,30 +30,15 @@ from ..studies.recipes.defaults import small_arms
 from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import export, inputs, persistence
+from . import export, in_memory, inputs, persistence
 from .fitting import TaskFitting
-from .in_memory import (
-    Annotations,
-    InMemoryTask,
-    check_lengths,
-    group_column,
-    in_alphabet,
-    moved,
-    offsets_of,
-    reals,
-    refuse_beside,
-    refuse_missing,
-    training_data,
-    with_test_split,
-)
-from .inputs import Alphabet
+from .in_memory import InMemoryTask
+from .inputs import Alphabet, on_scale
 from .predictor import ESTIMATORS, Predictor, kind_of
 from .scores import Score, bootstrap
 from .settings import check_settings
 from .simple import Answering, AveragePredictor
 from .stopping import TimeLimit
-
-E = TypeVar("E", bound="SequenceEstimator")
 
 
 class SequenceEstimator(TaskFitting):
@@ -76,14 +61,14 @@ class SequenceEstimator(TaskFitting):
     """
 
     def fit(
-        self: E,
+        self,
         X: Any,
         y: Any = None,
         *,
         groups: Any = None,
         sample_weight: Any = None,
         X_unlabelled: Any = None,
-    ) -> E:
+    ) -> Self:
         """Train on sequences, some of which may be unlabelled.
 
         Args:
@@ -137,13 +122,13 @@ class SequenceEstimator(TaskFitting):
         """
         check_settings(self)
         if X is None:
-            refuse_beside("the last fit", y, groups)
+            in_memory.refuse_beside("the last fit", y, groups)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
         task = vars(self).get("task_") if X is None else other._as_task(X, y, groups)
         if task is None:
             raise SpecError("this model does not hold the data of its training: give compare X and y")
-        task = with_test_split(task, other.seed_)
+        task = in_memory.with_test_split(task, other.seed_)
         arms = other._arms(task, small_arms)
         arms = replace(
             arms,
@@ -186,11 +171,11 @@ class SequenceEstimator(TaskFitting):
         return persistence.save(self, folder)
 
     def save_backbone(self, path: str | Path) -> str:
-        """Write the weights of a network of your own by its own names, see ``backbone.save_backbone``."""
+        """Write the weights of a network of your own by its own names, see ``export.save_backbone``."""
         return export.save_backbone(self._trained, path)
 
     @classmethod
-    def load(cls: type[E], folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> E:
+    def load(cls, folder: str | Path, device: str = "auto", trust: tuple[str, ...] = ()) -> Self:
         """Load a model that ``save`` wrote, on this or another machine.
 
         Args:
@@ -218,7 +203,7 @@ class SequenceEstimator(TaskFitting):
             return persistence.upload(self.save(folder), name, private)
 
     @classmethod
-    def from_pretrained(cls: type[E], name: str, trust: tuple[str, ...] = ()) -> E:
+    def from_pretrained(cls, name: str, trust: tuple[str, ...] = ()) -> Self:
         """Load a model from the Hugging Face hub (OWNER/NAME) or from a folder."""
         return cls.load(persistence.download(name), trust=trust)
 
@@ -236,11 +221,7 @@ class SequenceEstimator(TaskFitting):
 
     @property
     def _trained(self) -> Predictor:
-        """Return the network.
-
-        Raises:
-            SpecError: if it was not trained.
-        """
+        """Return the network."""
         check_is_fitted(self)
         if not self.trained_:
             raise SpecError(
@@ -249,11 +230,7 @@ class SequenceEstimator(TaskFitting):
         return self.predictor_
 
     def _outputs(self, data: SequenceDataset) -> Any:
-        """Return probabilities (n, K) or numbers (n, 1), or probabilities (L, K) for every sequence.
-
-        Raises:
-            DataError: if the model gives no finite ones, or takes pairs and these are none, or vice versa.
-        """
+        """Return probabilities (n, K) or numbers (n, 1), or probabilities (L, K) for every sequence."""
         model = self.answering
         if data.views != model.form.views:
             raise DataError(
@@ -297,11 +274,7 @@ class SequenceEstimator(TaskFitting):
         raise NotImplementedError
 
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return true labels and outputs, one row per example; of a task, on its test split.
-
-        Raises:
-            SpecError: if the model makes no predictions.
-        """
+        """Return true labels and outputs, one row per example; of a task, on its test split."""
         if not self._predicts:
             raise SpecError(f"{type(self).__name__} predicts nothing; there is nothing to evaluate")
         data = self._to_dataset(X)
@@ -340,26 +313,21 @@ class SequenceEstimator(TaskFitting):
             self.classes_ = np.array(form.target.names)
 
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
-        """Return true labels, outputs and groups of the labelled examples; of a task, on its test split.
-
-        Raises:
-            DataError: if no example has a label, or there is not one label and one group for each.
-            SpecError: if a task is given with labels or groups.
-        """
+        """Return true labels, outputs and groups of the labelled examples; of a task, on its test split."""
         if isinstance(X, str | Task):
-            refuse_beside("a task", y, groups)
+            in_memory.refuse_beside("a task", y, groups)
         elif self._predicts:
-            refuse_missing(y, type(self).__name__)
+            in_memory.refuse_missing(y, type(self).__name__)
             check_order(X, {"y": y, "groups": groups})
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
         else:
-            check_lengths(len(outputs), y_true, groups)
-            groups = group_column(groups)
+            in_memory.check_lengths(len(outputs), y_true, groups)
+            groups = in_memory.group_column(groups)
         # Of positions these are counts, those of true classes first.
-        known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
+        known = y_true[:, 0].any(1) if y_true.ndim == 3 else in_memory.Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
         return y_true[known], outputs[known], None if groups is None else groups[known]
@@ -379,17 +347,13 @@ class SequenceEstimator(TaskFitting):
         return inputs.read(rows, self.signal, offsets)
 
     def _to_dataset(self, X: Any) -> SequenceDataset:
-        """Return the examples to predict: those of X, or the test split of a task.
-
-        Raises:
-            DataError: naming the sequences that cannot be used.
-        """
+        """Return the examples to predict: those of X, or the test split of a task."""
         check_is_fitted(self)
         if isinstance(X, SequenceDataset):  # already checked
             return X
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
-            return moved(evaluate.load_test(task), offsets_of(task), self.offsets_)
+            return in_memory.moved(evaluate.load_test(task), in_memory.offsets_of(task), self.offsets_)
         return self.examples(self.readable(X).sound())
 
     def readable(self, X: Any, first: int | None = 0) -> Sequences:
@@ -409,6 +373,8 @@ class SequenceEstimator(TaskFitting):
                 warnings.warn(note, stacklevel=3)
             found = alphabet.with_unknown(found)
         found = found.fitting(form.signal, length, self.longer)
+        if note := on_scale(found, form.signal):
+            warnings.warn(note, stacklevel=3)
         if found.cut:
             # Level 3 is the caller of predict, by way of _to_dataset.
             warnings.warn(
@@ -427,13 +393,9 @@ class SequenceEstimator(TaskFitting):
     def _as_task(
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, X_unlabelled: Any = None
     ) -> Task:
-        """Return the task for the arguments of ``fit``: a task itself, its name, or arrays.
-
-        Raises:
-            SpecError: if a task is given with labels, groups, weights or unlabelled sequences.
-        """
+        """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
         if isinstance(X, str | Task | StoredDataset):
-            refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
+            in_memory.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)
@@ -443,17 +405,19 @@ class SequenceEstimator(TaskFitting):
             self.set_classes(X.form)
             kind: Literal["text", "tokens"] = "text" if self.signal == "text" else "tokens"
             self.channels_ = None
-            data, self.alphabet_ = in_alphabet(X, kind, self._uses_signs())
+            data, self.alphabet_ = in_memory.in_alphabet(X, kind, self._uses_signs())
             return InMemoryTask(data)
         check_order(X, {"y": y, "groups": groups, "sample_weight": sample_weight})
         found = self._read(X, reset=True).sound()
+        if self._predicts:
+            in_memory.refuse_missing(y, type(self).__name__)
         targets, target = self._targets(y, found)
-        check_lengths(len(found.rows), targets, groups)
-        targets, offset = reals(targets, target)
+        in_memory.check_lengths(len(found.rows), targets, groups)
+        targets, offset = in_memory.reals(targets, target)
         weights = sample_weight
         if weights is not None:
             weights = _check_sample_weight(weights, targets, ensure_non_negative=True)
-        annotations = Annotations(targets, group_column(groups), weights)
+        annotations = in_memory.Annotations(targets, in_memory.group_column(groups), weights)
         X_unlabelled = list(X_unlabelled) if isinstance(X_unlabelled, Iterator) else X_unlabelled
         if X_unlabelled is not None and len(X_unlabelled):
             found = inputs.joined(found, self._read(X_unlabelled, False, found.offsets).sound())
@@ -465,7 +429,9 @@ class SequenceEstimator(TaskFitting):
         alphabet = Alphabet.of(found.kind, self._uses_signs())
         offsets = Offsets(found.offsets, offset)
         split = (self.validation_fraction, self._seed())
-        data, self.alphabet_ = training_data(found, alphabet, target, annotations.take(kept), offsets, *split)
+        data, self.alphabet_ = in_memory.training_data(
+            found, alphabet, target, annotations.take(kept), offsets, *split
+        )
         return InMemoryTask(data)
 
 
@@ -476,11 +442,7 @@ def _scratch_folder() -> "tempfile.TemporaryDirectory[str]":
 
 
 def _one_each(data: SequenceDataset) -> SequenceDataset:
-    """Return examples, which must be of one sequence each.
-
-    Raises:
-        DataError: if they are of several.
-    """
+    """Return examples, which must be of one sequence each."""
     if data.views > 1:
         raise DataError(
             f"every example has {data.views} sequences, each with vectors of its own; give the sequences one "
@@ -490,11 +452,7 @@ def _one_each(data: SequenceDataset) -> SequenceDataset:
 
 
 def _checked(found: Any) -> Any:
-    """Return the outputs for every sequence, which must be finite.
-
-    Raises:
-        DataError: naming the first sequence whose outputs are not.
-    """
+    """Return the outputs for every sequence, which must be finite."""
     wrong = [row for row, outputs in enumerate(found) if not np.isfinite(outputs).all()]
     if wrong:
         raise DataError(

@@ -17,35 +17,27 @@ from ..studies.recipes.defaults import LR, LR_OF, PRETRAIN_STEPS, small_arms
 from ..tasks.base import Task
 from ..training.recipe import Budget, Stage
 
-LARGE = 200_000
-"""Training positions from which the network is twice as wide."""
+LARGE = 200_000  # training positions from which the network is twice as wide
 PRETRAIN_POSITIONS = 5_000_000
 """Positions seen in pretraining, at most; more where these are fewer than ``PRETRAIN_STEPS`` steps."""
-PRETRAIN_EPOCHS = 60
-"""Maximum number of epochs of pretraining."""
-PRETRAIN_MAX_STEPS = 3_500
-"""Maximum number of steps of pretraining."""
-PRETRAIN_BATCHES = 256
-"""Steps of an epoch from which the batch of pretraining is doubled, from 16 up to 128."""
+PRETRAIN_EPOCHS = 60  # maximum number of epochs of pretraining
+PRETRAIN_MAX_STEPS = 3_500  # maximum number of steps of pretraining
+PRETRAIN_BATCHES = 256  # steps of an epoch from which the batch of pretraining is doubled, from 16 up to 128
 PRETRAIN_MIN_BATCHES = 32
 """The same where the positions would otherwise take more than ``PRETRAIN_MAX_STEPS``."""
-PRETRAIN_LR = 3e-3
-"""Learning rate of pretraining at width 64; it falls with the square root of the width."""
-PRETRAIN_EVALS = 10
-"""Validations in pretraining, of which ``PRETRAIN_PATIENCE`` without a better loss end it."""
+PRETRAIN_LR = 3e-3  # learning rate of pretraining at width 64; it falls with the square root of the width
+PRETRAIN_EVALS = 10  # validations in pretraining, of which ``PRETRAIN_PATIENCE`` without a better loss end it
 PRETRAIN_PATIENCE = 3
 MANY = 1_500
 """Labelled examples from which one validation split is enough to stop by; below, see ``finetuning``."""
 FINETUNE_EPOCHS = 30
 """Epochs of finetuning on few labels, all of which are used: nothing is held back to stop by."""
-FINETUNE_STEPS = 400
-"""Minimum number of steps of finetuning, up to ``FINETUNE_MAX_EPOCHS``."""
+FINETUNE_STEPS = 400  # minimum number of steps of finetuning, up to ``FINETUNE_MAX_EPOCHS``
 FINETUNE_MAX_EPOCHS = 100
 PATIENT_EPOCHS = 40
 """Maximum number of epochs on many labels; ``PATIENCE`` of them without a better validation end training."""
 PATIENCE = 8
-MAX_STEPS = 8_000
-"""Maximum number of steps of finetuning."""
+MAX_STEPS = 8_000  # maximum number of steps of finetuning
 
 
 def data_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:

@@ -8,8 +8,7 @@ from ..system.files import Json
 from .inputs import SIGNS
 from .predictor import PRETRAINER
 
-LISTED = 20
-"""Most classes that a card names."""
+LISTED = 20  # most classes that a card names
 CARD = """\
 ---
 library_name: selfpretrain

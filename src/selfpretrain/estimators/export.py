@@ -31,13 +31,10 @@ from ..training.model import Network
 from .predictor import Predictor
 
 TOLERANCE = 1e-5
-SHORTEST = 3
-"""Shortest input in positions; shorter sequences must be padded."""
-NEEDS = ("onnx", "onnxscript", "onnxruntime")
-"""Packages that an export to ONNX needs."""
+SHORTEST = 3  # shortest input in positions; shorter sequences must be padded
+NEEDS = ("onnx", "onnxscript", "onnxruntime")  # packages that an export to ONNX needs
 INPUTS = ["inputs", "lengths"]
-Function = Callable[[Tensor, Tensor], Tensor]
-"""Padded inputs and lengths -> outputs."""
+Function = Callable[[Tensor, Tensor], Tensor]  # padded inputs and lengths -> outputs
 
 
 class Exported(nn.Module):

@@ -66,6 +66,8 @@ def fit(
     estimator = _estimator(data.form, settings)
     if folder is not None:
         make_folder(folder)
+    if plan is not None:
+        estimator.say(printable(_reading(plan)))
     for note in notes:
         estimator.say(printable(f"note: {note}"))
     estimator.fit(data)
@@ -78,12 +80,15 @@ def fit(
     return estimator
 
 
-def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
-    """Return the estimator for the targets of a task.
+def _reading(plan: ImportPlan) -> str:
+    """Return what of a file is taken for sequences and labels, which may have been inferred."""
+    read = {"label": plan.options.label} | plan.found
+    known = {name: read[name] for name in ("sequence", "label", "group", "not used") if name in read}
+    return "; ".join(f"{name}: {what}" for name, what in known.items())
 
-    Raises:
-        SpecError: if a setting is given that it, or every estimator, does not have.
-    """
+
+def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstimator:
+    """Return the estimator for the targets of a task."""
     kind = KINDS[ESTIMATORS[form.target.kind]]
     known = {field.name for field in fields(kind)}
     everything = known.union(*({field.name for field in fields(each)} for each in KINDS.values()))

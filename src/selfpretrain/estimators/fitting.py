@@ -13,7 +13,7 @@ import torch
 
 from ..data.containers import Names
 from ..data.offsets import Offsets
-from ..errors import Interrupted
+from ..errors import Interrupted, StageFailed
 from ..system.files import Json
 from ..system.time_limit import until
 from ..tasks.base import Task
@@ -23,12 +23,12 @@ from ..training.train import Stop, never
 from . import leaderboard
 from .in_memory import FEW, InMemoryTask, facts, labelled_only, offsets_of, val_groups
 from .inputs import Alphabet, embed_unseen
-from .outcome import Outcome, candidate, choose, nan_problem
 from .predictor import PRETRAINER, Predictor, kind_of
 from .scores import Score
-from .search import Search, fold_data, untrained
+from .search import Search, fold_data
 from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import (
+    Answers,
     AveragePredictor,
     Candidate,
     SimpleMethods,
@@ -37,12 +37,10 @@ from .simple import (
     finite,
 )
 from .stopping import GRACE, TimeLimit, all_right
-from .training import Trainings
+from .training import Outcome, Trainings, title
 
-SIMPLE = 0.3
-"""Share of a time limit after which no simple method is begun."""
-SIMPLE_ENDS = 0.5
-"""Share of a time limit after which a simple method that was begun is given up."""
+SIMPLE = 0.3  # share of a time limit after which no simple method is begun
+SIMPLE_ENDS = 0.5  # share of a time limit after which a simple method that was begun is given up
 TOO_FEW = f"nothing is held out of fewer than {FEW} labelled examples, so nothing can be compared"
 
 
@@ -87,7 +85,7 @@ class TaskFitting(EstimatorSettings):
         trainings = self._trainings(limit.is_up)
         if limit.interrupted():
             problem = f"the network was not trained: {limit.reason}"
-            return untrained(self.recipe(task), trainings, problem)
+            return trainings.untrained(self.recipe(task), problem)
         searches = self._searches(task)
         why = TOO_FEW if usual else all_right(simple, folds)
         if why and not self.exhaustive:
@@ -97,7 +95,7 @@ class TaskFitting(EstimatorSettings):
                 else:
                     takes = sum(stage_seconds(self.recipe(task), trainings.workspace.device))
                     said = limit.left_out(1, takes, why)
-            return replace(untrained(self.recipe(task), trainings, ""), left_out=said)
+            return replace(trainings.untrained(self.recipe(task), ""), left_out=said)
         if not searches:
             return self._train_once(task, limit, trainings)
         counted = self.objective == "auto" and counts_help(
@@ -119,14 +117,14 @@ class TaskFitting(EstimatorSettings):
             needed = self.n_members * sum(least_seconds(first, seconds, device)) if auto else 0.0
             step = step_seconds(first, device) if auto else 0.0
         if needed > max(1.0, seconds) + GRACE:
-            return untrained(first, trainings, too_short(step, needed, seconds))
+            return trainings.untrained(first, too_short(step, needed, seconds))
         recipes = self._recipes(task, max(1.0, seconds))
         try:
             recipes = trainings.run(recipes)
         except Interrupted:
             recipes = [recipe for recipe in recipes if trainings.has(recipe)]
             if not recipes:
-                return untrained(first, trainings, f"the network was not trained: {limit.reason}")
+                return trainings.untrained(first, f"the network was not trained: {limit.reason}")
         networks = tuple(trainings.network(recipe) for recipe in recipes)
         scores = [trainings.scores(recipe) for recipe in recipes]
         last = recipes[0].last
@@ -233,7 +231,12 @@ class TaskFitting(EstimatorSettings):
             self.say(self.kept_)
             return
         answers = found.answers
-        network = None if answers is None else candidate(self.predictor_, self.recipes_, found, answers)
+        network = None
+        if answers is not None:
+            members = self.predictor_.networks
+            parameters = len(members) * sum(p.numel() for p in members[0].parameters())
+            about = (found.seconds, parameters, found.options)
+            network = Candidate(title(self.recipes_), self.predictor_, answers, *about)
         verdict = choose(network, simple, found.problem, val_groups(folds), len(folds))
         if verdict is None:
             return
@@ -277,3 +280,45 @@ class TaskFitting(EstimatorSettings):
         self.kept_score_ = None
         self.left_out_ = ""
         self.interrupted_ = False
+
+
+def nan_problem(answers: Answers | None) -> str:
+    """Return why a network with some answers on validation cannot be kept; empty if it can."""
+    if answers is None or finite(answers):
+        return ""
+    wrong = (~np.isfinite(answers[1]).reshape(len(answers[1]), -1).all(1)).sum()
+    return (
+        f"the network is out: its answers are not finite for {wrong} of {len(answers[1])} validation examples"
+    )
+
+
+def choose(
+    network: Candidate | None,
+    simple: list[Candidate],
+    problem: str,
+    groups: np.ndarray | None,
+    folds: int,
+) -> leaderboard.Verdict | None:
+    """Choose among the network, simple methods and averages; None if there are no candidates to compare.
+
+    Args:
+        network: None if it has no answers on validation.
+        problem: why the network is not a candidate; it is kept for want of another if its answers are finite.
+        groups: (n,) groups of the validation examples.
+        folds: number of folds of which they are.
+
+    Raises:
+        StageFailed: if there is a problem, and nothing else to keep.
+    """
+    sound = [each for each in simple if finite(each.answers)]
+    if problem:
+        if not sound and (network is None or not finite(network.answers)):
+            raise StageFailed(f"{problem}; there is no other model to keep")
+        warnings.warn(problem, stacklevel=4)  # the caller of fit
+        if sound:
+            network = None
+        else:
+            groups = None  # its answers are those on some folds
+    if network is None and not sound:
+        return None
+    return leaderboard.judge(network, sound, groups, folds)

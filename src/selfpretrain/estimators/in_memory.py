@@ -35,8 +35,7 @@ MANY_UNLABELLED = 2_000
 UNLABELLED_SHARE = 0.025
 MAX_UNLABELLED = 1_000
 """Share and greatest number of unlabelled examples in val."""
-FEW = 20
-"""Fewest labelled examples for which a validation split is made."""
+FEW = 20  # fewest labelled examples for which a validation split is made
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -445,11 +444,7 @@ def reals(targets: np.ndarray, target: Target) -> tuple[np.ndarray, float]:
 
 
 def check_lengths(count: int, y: Any, groups: Any) -> None:
-    """Check that there is one label, and one group, for every sequence.
-
-    Raises:
-        DataError: if there are more or fewer.
-    """
+    """Raise DataError if there is not one label, and one group, for every sequence."""
     for name, values in (("y", y), ("groups", groups)):
         if values is not None and len(values) != count:
             raise DataError(
@@ -495,13 +490,10 @@ def mean_one(weights: np.ndarray, trained: np.ndarray) -> torch.Tensor:
 
 
 def refuse_beside(owner: str, *given: Any) -> None:
-    """Raise an error if labels, groups, weights or more sequences are given beside data that have their own.
+    """Raise SpecError if labels, groups, weights or sequences are given beside data that have their own.
 
     Args:
         owner: what has them, e.g. "a task".
-
-    Raises:
-        SpecError: if one of ``given`` is not None.
     """
     if any(each is not None for each in given):
         own = "labels, groups, weights and unlabelled sequences"
@@ -509,21 +501,13 @@ def refuse_beside(owner: str, *given: Any) -> None:
 
 
 def refuse_missing(y: Any, estimator: str) -> None:
-    """Raise an error if y is missing.
-
-    Raises:
-        SpecError: with the message that scikit-learn's estimator checks expect.
-    """
+    """Raise SpecError if y is missing, with the message that scikit-learn's estimator checks expect."""
     if y is None:
         raise SpecError(f"{estimator} requires y to be passed, but the target y is None")
 
 
 def refuse_unlabelled(y: Any) -> None:
-    """Raise an error if some of y is missing, which a score of scikit-learn cannot leave out.
-
-    Raises:
-        DataError: if a label is None or NaN.
-    """
+    """Raise DataError if a label of y is missing, which a score of scikit-learn cannot leave out."""
     missing = 0 if y is None else sum(map(is_missing, plain_labels(y)))
     if missing:
         raise DataError(f"{missing} labels of y are missing; score needs all of them, evaluate does not")

@@ -20,18 +20,17 @@ from ..data.dataset import SequenceDataset
 from ..data.importing import Kind
 from ..data.moments import BYTES
 from ..data.sequences import NOTHING, SURROGATE, Sequences
-from ..data.spec import Signal, Tokens
+from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 from ..training.model import Network
 
 NO_NUMBER = "it holds something that is not a number"
 HALF = "it holds half of a letter of UTF-16 (a lone surrogate); write U+FFFD instead, or the whole letter"
-STX = 2
-"""Byte that begins a text; "start of text" in ASCII, which written language does not contain."""
-ETX = 3
-"""Byte that ends a text."""
-SIGNS = 2
-"""Positions that signs add to a sequence."""
+FAR = 10.0  # standard deviations from the mean of training, on average, at which units are doubted ...
+SEVERAL = 0.1  # ... if more than this share of the values are as far
+STX = 2  # byte that begins a text; "start of text" in ASCII, which written language does not contain
+ETX = 3  # byte that ends a text
+SIGNS = 2  # positions that signs add to a sequence
 
 
 def joined(first: Sequences, second: Sequences) -> Sequences:
@@ -123,6 +122,20 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
         return Sequences("tokens", x.reshape(-1), lengths, rows)
     flat = x.reshape(n * length, -1).astype(np.float64)
     return Sequences("values", flat, lengths, rows)
+
+
+def on_scale(found: Sequences, signal: Signal) -> str:
+    """Return a note on the first channel with values on another scale than in training, or ""."""
+    if not isinstance(signal, Values):
+        return ""
+    for channel, values in enumerate(found.flat.T):
+        centre, spread = (each[channel % len(each)] for each in (signal.centre, signal.spread))
+        away = (values[np.isfinite(values)].astype(np.float64) - centre) / spread
+        few = (np.abs(away) > FAR).mean() <= SEVERAL if len(away) else True  # these may be rare events
+        if not few and (far := float(np.square(away).mean() ** 0.5)) > FAR:
+            said = f"values lie {far:,.0f} standard deviations of training from its mean"
+            return f"channel {channel + 1}: {said}; are units and decimal signs those of training?"
+    return ""
 
 
 @dataclass(frozen=True)

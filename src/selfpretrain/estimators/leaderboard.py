@@ -34,28 +34,20 @@ from .simple import (
 
 UNDEFINED: dict[Output, float] = {"reals": -np.inf, "sets": 1.0}
 """What is predicted -> metric where nothing can be counted; else 0."""
-SMALLEST = 1e-6
-"""Least probability in the log loss: one example is not to decide alone."""
-DRAWS = 200
-"""Resamples of the validation examples."""
-ABOVE = 1.0
-"""Standard errors by which a network must be above what would be kept without it."""
-BELOW = 2.0
-"""Standard errors by which the score of an average may be below the best one."""
-POWER = 4
-"""Power of the score on validation that weighs a member of an average (Large et al. 2019)."""
-LEAST = 0.5
-"""Weight, over that of the best, below which a simple method is left out of averages."""
-LEAST_OF_NUMBERS = 0.1
-"""The same of numbers, whose weights differ more."""
+SMALLEST = 1e-6  # least probability in the log loss: one example is not to decide alone
+DRAWS = 200  # resamples of the validation examples
+ABOVE = 1.0  # standard errors by which a network must be above what would be kept without it
+BELOW = 2.0  # standard errors by which the score of an average may be below the best one
+POWER = 4  # power of the score on validation that weighs a member of an average (Large et al. 2019)
+LEAST = 0.5  # weight, over that of the best, below which a simple method is left out of averages
+LEAST_OF_NUMBERS = 0.1  # the same of numbers, whose weights differ more
 OF_FOLDS = 1.8
 """Variance of a score on five folds, over that on as many independent examples: networks and methods of two
 folds share most of their training examples, and err alike. Measured by ``benchmarks/kept_score.py``."""
 
 Kind = Literal["network", "simple", "average", "simple average"]
 """What a candidate is: an average has the network among its members, a simple average has not."""
-Key = int | tuple[Any, ...]
-"""Number of an option, or those of which an average is made."""
+Key = int | tuple[Any, ...]  # number of an option, or those of which an average is made
 T = TypeVar("T")
 
 

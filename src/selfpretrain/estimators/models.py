@@ -33,21 +33,10 @@ from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task, load_task
 from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
-from . import persistence
+from . import persistence, scores
 from .base import SequenceEstimator
-from .in_memory import labelled_only, offsets_of, refuse_beside, refuse_missing, refuse_unlabelled
+from .in_memory import labelled_only, offsets_of, refuse_beside, refuse_unlabelled
 from .predictor import ESTIMATORS, PRETRAINER
-from .scores import (
-    Reliability,
-    Score,
-    bootstrap,
-    class_measures,
-    measures_of_class,
-    position_counts,
-    position_measures,
-    real_measures,
-    set_measures,
-)
 from .settings import Portion, has_val
 
 ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
@@ -64,7 +53,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
             validation split, if there is one; simple methods stay as they are.
     """
 
-    _metrics = staticmethod(class_measures)
+    _metrics = staticmethod(scores.class_measures)
 
     class_weight: ClassWeight = None
     label_smoothing: Portion = 0.0
@@ -98,10 +87,10 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         y_true, probabilities, _ = self._evaluation_arrays(X, y)
         return confusion_matrix(y_true, probabilities.argmax(1), labels=np.arange(len(self.classes_)))
 
-    def reliability(self, X: Any, y: Any = None) -> Reliability:
+    def reliability(self, X: Any, y: Any = None) -> scores.Reliability:
         """Return the reliability curve, accuracy by confidence; its ``picture`` draws it."""
         y_true, probabilities, _ = self._evaluation_arrays(X, y)
-        return Reliability.of(y_true, probabilities)
+        return scores.Reliability.of(y_true, probabilities)
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the columns of a prediction file: the most probable class and every probability."""
@@ -119,7 +108,6 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         return classes_of(y, self.classes_)[0]
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
-        refuse_missing(y, type(self).__name__)
         targets, self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             one = f"one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "no label"
@@ -162,7 +150,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         class_weight: "balanced", or the loss weight of positive examples of each class; negatives have 1.
     """
 
-    _metrics = staticmethod(set_measures)
+    _metrics = staticmethod(scores.set_measures)
 
     class_weight: ClassWeight = None
 
@@ -187,15 +175,16 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         if sample_weight is not None:
             raise SpecError("micro F1 counts all examples alike; leave sample_weight out")
         y_true, probabilities, _ = self._evaluation_arrays(X, y)
-        return set_measures(y_true, probabilities)["micro F1"]
+        return scores.set_measures(y_true, probabilities)["micro F1"]
 
     def by_class(
         self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200
-    ) -> dict[Any, dict[str, Score]]:
+    ) -> dict[Any, dict[str, scores.Score]]:
         """Return F1, AUROC and average precision of every class, with intervals; see ``evaluate``."""
         y_true, probabilities, groups = self._evaluation_arrays(X, y, groups)
+        of_class = scores.measures_of_class
         return {
-            label: bootstrap(measures_of_class, (y_true[:, k], probabilities[:, k]), groups, draws)
+            label: scores.bootstrap(of_class, (y_true[:, k], probabilities[:, k]), groups, draws)
             for k, label in enumerate(self.classes_.tolist())
         }
 
@@ -210,8 +199,8 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         """Store the scores on the test split of a task, overall and per class, in ``scores_``."""
         super().note_scores(task)
         self.scores_["classes"] = {
-            str(label): {name: asdict(score) for name, score in scores.items()}
-            for label, scores in self.by_class(task).items()
+            str(label): {name: asdict(score) for name, score in measured.items()}
+            for label, measured in self.by_class(task).items()
         }
 
     def _encode(self, y: Any) -> np.ndarray:
@@ -219,7 +208,6 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         return sets_of(y, self.classes_)[0]
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
-        refuse_missing(y, type(self).__name__)
         targets, self.classes_ = sets_of(y)
         if not (targets > 0).any():
             raise SpecError("y holds no label; there must be some to learn from")
@@ -244,16 +232,12 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         class_weight: "balanced", or the loss weight of positions of each class in finetuning.
     """
 
-    _metrics = staticmethod(position_measures)
+    _metrics = staticmethod(scores.position_measures)
 
     class_weight: ClassWeight = None
 
     def _uses_signs(self) -> bool:
-        """Return False: every position has a label, and signs would not.
-
-        Raises:
-            SpecError: if signs are asked for.
-        """
+        """Return False: every position has a label, and signs would not."""
         if self.signs is True:
             raise SpecError("signs=True: labels belong to positions, and signs have none; leave it at 'auto'")
         return False
@@ -271,7 +255,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         if isinstance(X, str | Task):
             refuse_beside("a task", y)
         check_order(X, {"y": y})
-        return position_measures(*self._true_and_predicted(X, y))["accuracy"]
+        return scores.position_measures(*self._true_and_predicted(X, y))["accuracy"]
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
         """Return the column of a prediction file: the classes of all positions, separated by spaces."""
@@ -289,10 +273,9 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
         else:
             given = X.lengths if isinstance(X, Sequences) else data.lengths[0].numpy()
             y_true = positions_of(y, given, self.classes_)[0]
-        return position_counts(y_true, self._outputs(data))
+        return scores.position_counts(y_true, self._outputs(data))
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
-        refuse_missing(y, type(self).__name__)
         targets, self.classes_ = positions_of(y, found.lengths)
         if len(self.classes_) < 2:
             raise SpecError(f"y holds {len(self.classes_)} classes; there must be two or more to tell apart")
@@ -323,7 +306,7 @@ def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[f
 class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on all sequences, then a real number for each; see ``SequenceEstimator``."""
 
-    _metrics = staticmethod(real_measures)
+    _metrics = staticmethod(scores.real_measures)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted numbers (n,), in the units of y."""
@@ -350,7 +333,6 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         return data.targets.numpy().astype(np.float64) + offset, self.predict(data)
 
     def _targets(self, y: Any, found: Sequences) -> tuple[np.ndarray, Target]:
-        refuse_missing(y, type(self).__name__)
         targets = numbers_of(y)
         if not np.isfinite(targets).any():
             raise DataError("y holds no number; there must be some to learn from")
@@ -377,8 +359,7 @@ class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[m
         return (arms.pretrain,)
 
 
-Cell = tuple[str, str, str, int]
-"""Task (empty if there is only one), row, column and seed of a cell."""
+Cell = tuple[str, str, str, int]  # task (empty if there is only one), row, column and seed of a cell
 
 
 KINDS: dict[str, type[SequenceEstimator]] = {

@@ -33,15 +33,8 @@ from ..objectives.base import Objective
 from ..registry import import_extra
 from ..runner.run_dir import WEIGHTS, RunDir
 from ..runner.workspace import Workspace
-from ..system.files import (
-    FORMAT,
-    Json,
-    damaged_message,
-    explain_output_errors,
-    read_json,
-    remove_leftovers,
-    write_text,
-)
+from ..system import files
+from ..system.files import Json
 from ..tasks.simple.checks import check_columns, check_tensors
 from ..training import checkpoint
 from ..training.model import Model, Network
@@ -100,10 +93,10 @@ def save(estimator: TaskFitting, folder: str | Path) -> Path:
             "weights": _save_tensors(place, SIMPLE, of_simple),
         }
     place.write(FILE, content)  # from here on, the model is the new one
-    write_text(place.path / "README.md", card(content))
+    files.write_text(place.path / "README.md", card(content))
     if curve := estimator.scores_.get("reliability"):
         bins = tuple((confidence, accuracy, share) for confidence, accuracy, share in curve["bins"])
-        write_text(place.path / "reliability.svg", Reliability(bins).picture())
+        files.write_text(place.path / "reliability.svg", Reliability(bins).picture())
     _remove_older(place, content)
     return place.path
 
@@ -131,8 +124,8 @@ def _remove_older(place: RunDir, content: Json) -> None:
             place.drop(path.name)
     if "reliability" not in content["scores"]:
         place.drop("reliability.svg")
-    with explain_output_errors(place.path):
-        remove_leftovers(place.path, min_age=LEFT)
+    with files.explain_output_errors(place.path):
+        files.remove_leftovers(place.path, min_age=LEFT)
 
 
 def _load_tensors(folder: str | Path, name: str, digest: str) -> dict[str, torch.Tensor]:
@@ -146,7 +139,7 @@ def make_folder(folder: str | Path) -> Path:
     Raises:
         StoreError: if it cannot be created.
     """
-    with explain_output_errors(Path(folder)):
+    with files.explain_output_errors(Path(folder)):
         Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder)
 
@@ -161,7 +154,7 @@ def _content(estimator: TaskFitting) -> Json:
         pairs = [[_plain(label), float(weight)] for label, weight in weights.items()]
         settings["class_weight"] = None
     return {
-        "format": FORMAT,
+        "format": files.FORMAT,
         "kind": kind_of(type(estimator)),
         "settings": to_dict(settings),
         "class_weight": pairs,
@@ -183,17 +176,13 @@ def _content(estimator: TaskFitting) -> Json:
 
 
 def _read(folder: str | Path) -> Json:
-    """Return the contents of the ``model.json`` of a folder.
-
-    Raises:
-        StoreError: if the folder holds no model, or a damaged one.
-    """
+    """Return the contents of the ``model.json`` of a folder."""
     path = Path(folder) / FILE
     if not path.exists():
         raise StoreError(
             f"{folder} holds no model: there is no {FILE}; selfpretrain fit ... -o {folder} makes one"
         )
-    return read_json(path, advice=AGAIN)
+    return files.read_json(path, advice=AGAIN)
 
 
 def card_of(folder: str | Path) -> str:
@@ -269,18 +258,14 @@ def load(
 
 @contextmanager
 def _report_damage(folder: str | Path) -> Iterator[None]:
-    """Convert any exception raised while reading a model into a one-line StoreError.
-
-    Raises:
-        StoreError: naming the file; errors of this package pass unchanged.
-    """
+    """Convert any exception raised while reading a model into a one-line StoreError."""
     try:
         yield
     except SelfPretrainError:
         raise
     except Exception as error:  # the file may hold anything
         reason = f"{type(error).__name__}: {error}"
-        raise StoreError(damaged_message(Path(folder) / FILE, reason, AGAIN)) from error
+        raise StoreError(files.damaged_message(Path(folder) / FILE, reason, AGAIN)) from error
 
 
 def _simple(content: Json, folder: str | Path, form: SequenceSpec) -> tuple[SimplePredictor, ...]:

@@ -16,8 +16,7 @@ from ..objectives.common.heads import pool_features
 from ..training.evaluate import POSITIONS
 from ..training.model import Model, Network
 
-MAX_ROWS = 512
-"""Largest inference batch, in sequences."""
+MAX_ROWS = 512  # largest inference batch, in sequences
 Output = TargetName | Literal["embedding"]
 """What is predicted: a kind of target or, after pretraining alone, embeddings."""
 ESTIMATORS = {
@@ -27,8 +26,7 @@ ESTIMATORS = {
     "positions": "PositionClassifier",
 }
 """Kind of target -> name of the estimator for it."""
-PRETRAINER = "SequencePretrainer"
-"""Name of the estimator for networks that are pretrained alone."""
+PRETRAINER = "SequencePretrainer"  # name of the estimator for networks that are pretrained alone
 MEMORY_ERRORS = (MemoryError, torch.OutOfMemoryError)
 
 Forward = Callable[[Network, Batch], Tensor]

@@ -11,10 +11,8 @@ from ..objectives.token_classify import matthews
 from ..report import statistics
 from ..report.figures import style
 
-LEVEL = (2.5, 97.5)
-"""Percentiles of the bootstrap distribution that bound a 95 % interval."""
-LARGEST = 160.0
-"""Area of the dot of a bin with all examples, in points squared."""
+LEVEL = (2.5, 97.5)  # percentiles of the bootstrap distribution that bound a 95 % interval
+LARGEST = 160.0  # area of the dot of a bin with all examples, in points squared
 Measures = Callable[[np.ndarray, np.ndarray], dict[str, float]]
 
 

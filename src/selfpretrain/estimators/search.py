@@ -28,26 +28,21 @@ from ..system.events import format_duration
 from ..system.files import Json
 from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
-from ..training.recipe import Recipe, build_network
+from ..training.recipe import Recipe
 from .budgets import MANY
 from .in_memory import FEW, clusters_of, labelled_only, val_groups
 from .leaderboard import answers, errors_above, line, score, scored, sureness
-from .outcome import Outcome, title
 from .predictor import Output, Predictor
 from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import Answers, Candidate, Options, average_answers, finite
 from .stopping import GRACE, TimeLimit
-from .training import Trainings, steps_of
+from .training import Outcome, Trainings, steps_of, title
 
 FOLDS = 5
-FIRST_FOLDS = 2
-"""Folds of the first round."""
-FIRST_SHARE = 1 / 3
-"""Share of the steps of finetuning in the first round, if there are no folds."""
-FINALISTS = 2
-"""Settings that reach the second round."""
-PRETRAINING = 0.6
-"""Most of a time limit that pretraining takes, after which it ends."""
+FIRST_FOLDS = 2  # folds of the first round
+FIRST_SHARE = 1 / 3  # share of the steps of finetuning in the first round, if there are no folds
+FINALISTS = 2  # settings that reach the second round
+PRETRAINING = 0.6  # most of a time limit that pretraining takes, after which it ends
 FINETUNING = 0.1
 """Share of a time limit, divided by the number of objectives, after which each finetuning ends."""
 BEHIND = 2.0
@@ -89,7 +84,7 @@ class Search:
         try:
             trials = self._planned()
         except TimeIsUp as error:
-            return untrained(self._first_recipe(), self.trainings, str(error))
+            return self.trainings.untrained(self._first_recipe(), str(error))
         try:
             trials = self._first_rounds(trials)
             if ahead := self._ahead():
@@ -102,7 +97,7 @@ class Search:
         problem = f"the network was not trained on all folds: {self.limit.reason}"
         best = max(self.begun, key=lambda trial: trial.score, default=None)
         if best is None or not best.done:
-            return untrained(self._first_recipe(), self.trainings, problem)
+            return self.trainings.untrained(self._first_recipe(), problem)
         return replace(self._outcome([best], None, start), problem=problem)
 
     def _first_rounds(self, trials: list[_Trial]) -> list[_Trial]:
@@ -396,12 +391,6 @@ class Search:
     @property
     def _output(self) -> Output:
         return self.task.form.target.kind
-
-
-def untrained(recipe: Recipe, trainings: Trainings, problem: str) -> Outcome:
-    """Return the outcome of no training: a network with its initial weights, and why it has them."""
-    network = build_network(recipe).to(trainings.workspace.device).eval()
-    return Outcome([recipe], (network,), problem=problem, trained=False)
 
 
 def _pooled(trial: _Trial, pooling: Pooling) -> _Trial:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..config import Count
+from ..config import Count, Natural
 from ..data.importing import Kind
 from ..data.spec import SPLITS, PositionClasses, Tokens
 from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
@@ -38,19 +38,14 @@ from .training import StoredTrainings, Trainings, steps_of, with_half_batch
 
 LONG = 512
 """Longest sequence for which mixer="auto" takes attention, whose cost grows with the square of the length."""
-BATCH_POSITIONS = 1 << 16
-"""Most positions in a training batch if batch_size is "auto"."""
-USED = 0.8
-"""Share of a time limit that training is planned to take."""
-OVERHEAD = 1.3
-"""Factor for optimizer and validation on top of the forward and backward pass."""
+BATCH_POSITIONS = 1 << 16  # most positions in a training batch if batch_size is "auto"
+USED = 0.8  # share of a time limit that training is planned to take
+OVERHEAD = 1.3  # factor for optimizer and validation on top of the forward and backward pass
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
-CHECKS = 20
-"""Number of validations in a stage with early stopping."""
+CHECKS = 20  # number of validations in a stage with early stopping
 
-RATES = (1.0, 1 / 3)
-"""Learning rates of finetuning after pretraining to try, as shares of that from scratch."""
+RATES = (1.0, 1 / 3)  # learning rates of finetuning after pretraining to try, as shares of that from scratch
 POOLINGS: tuple[Pooling, ...] = ("max", "mean", "attention", "last")
 """Poolings in the order in which they are tried."""
 
@@ -128,7 +123,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     batch_size: Count | Auto = "auto"
     n_trials: Count | Auto = "auto"
     validation_fraction: Annotated[int | float, Field(ge=0, le=0.9)] = 0.15
-    patience: Annotated[int, Field(ge=0)] | Auto = "auto"
+    patience: Natural | Auto = "auto"
     n_members: Count = 1
     minutes: Number | None = None
     exhaustive: bool = False

@@ -47,14 +47,10 @@ from .predictor import Output, Predictor
 
 MAX_EXAMPLES = 20_000
 """Most labelled examples to fit a simple method on, if its features are symbols; else ``MAX_DENSE``."""
-AT_A_TIME = 2_000
-"""Most sequences whose features are in memory at a time where they are predicted."""
-MAX_MEASURED = 200
-"""Most labelled sequences on which it is measured whether counts of n-grams help."""
-AVERAGED = 3
-"""Most simple methods in an average."""
-MIN_AVOIDED = 0.025
-"""Share of the errors made without these counts that they must avoid."""
+AT_A_TIME = 2_000  # most sequences whose features are in memory at a time where they are predicted
+MAX_MEASURED = 200  # most labelled sequences on which it is measured whether counts of n-grams help
+AVERAGED = 3  # most simple methods in an average
+MIN_AVOIDED = 0.025  # share of the errors made without these counts that they must avoid
 MODELS: dict[str, tuple[type[SavedModel], ModelKind]] = {
     LinearModel.kind: (LinearModel, LINEAR),
     RidgeModel.kind: (RidgeModel, CALIBRATED),
@@ -133,15 +129,11 @@ class Options:
 
     Settings of a network are tried in two rounds: ``finalists`` go on to the second, the best of the first,
     and the best of another kind. The better one is kept, or their average.
-
-    Args:
-        first: (n,) whether an example was in the first round; None: there is one round.
-        kinds: kind of every setting.
     """
 
     answers: Sequence[Answers]
-    first: np.ndarray | None = None
-    kinds: Sequence[Any] = ()
+    first: np.ndarray | None = None  # (n,) whether an example was in the first round; None: there is one
+    kinds: Sequence[Any] = ()  # kind of every setting
     finalists: int = 1
 
 
@@ -181,20 +173,17 @@ class SimpleMethods:
     """What all simple methods of a fit share.
 
     Args:
-        everything: all training sequences, labelled or not.
         answer: returns the ``Answers`` of a model on labelled examples.
         quality: returns the score of answers and, for equal ones, a second one; larger is better.
-        class_weights: (K,) weights of classes in the loss; empty: equal weights.
-        stop: whether to stop; then methods that are not validated are given up.
     """
 
     form: SequenceSpec
     folds: Folds
-    everything: SequenceDataset
+    everything: SequenceDataset  # all training sequences, labelled or not
     answer: Callable[[Any, SequenceDataset], Answers]
     quality: Callable[[Answers], tuple[float, float]]
-    class_weights: tuple[float, ...] = ()
-    stop: Stop = never
+    class_weights: tuple[float, ...] = ()  # (K,) weights of classes in the loss; empty: equal weights
+    stop: Stop = never  # whether to stop; then methods that are not validated are given up
 
     def candidates(self, labelled: SequenceDataset, begin: float, end: float) -> Iterator[Candidate]:
         """Validate every suitable method that the time allows, and yield each when that is done.

@@ -14,12 +14,9 @@ from .in_memory import FEW, clusters_of, labelled_only
 from .leaderboard import score
 from .simple import Candidate
 
-MINUTES = 10.0
-"""Time limit of a fit on two cores if none is given."""
-GRACE = 5.0
-"""Seconds by which training may exceed a time limit."""
-GRACE_SHARE = 0.05
-"""Share of a time limit by which training may exceed it, if that is more than ``GRACE``."""
+MINUTES = 10.0  # time limit of a fit on two cores if none is given
+GRACE = 5.0  # seconds by which training may exceed a time limit
+GRACE_SHARE = 0.05  # share of a time limit by which training may exceed it, if that is more than ``GRACE``
 ALL_RIGHT = FEW
 """Fewest validation examples (copies count once), or groups, among which no error ends a fit: at most 14 % of
 new ones are wrong, of 50 at most 6 %, with a confidence of 95 % (the rule of three)."""
@@ -27,15 +24,11 @@ new ones are wrong, of 50 at most 6 %, with a confidence of 95 % (the rule of th
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """The time of a fit: when it began, of ``time.monotonic``, how many seconds it may take, and Ctrl-C.
-
-    Args:
-        interrupted: returns whether Ctrl-C asked to stop.
-    """
+    """The time of a fit: when it began, of ``time.monotonic``, how many seconds it may take, and Ctrl-C."""
 
     start: float
     seconds: float
-    interrupted: Stop = never
+    interrupted: Stop = never  # returns whether Ctrl-C asked to stop
 
     @classmethod
     def of(cls, minutes: int | float | None, interrupted: Stop = never) -> "TimeLimit":

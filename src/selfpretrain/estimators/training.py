@@ -1,4 +1,7 @@
-"""The training of recipes in a fit, whose finished stages are kept in memory, or in a folder of runs."""
+"""The training of recipes in a fit, and what it came to: networks and their answers on validation.
+
+Finished stages are kept in memory, or in a folder of runs.
+"""
 
 import warnings
 from dataclasses import dataclass, field, replace
@@ -9,11 +12,13 @@ import torch
 
 from ..data.dataloader import BatchSampler
 from ..errors import DoesNotFit, StageFailed
+from ..registry import name_of
 from ..runner.experiment import Finished
 from ..runner.run import run_recipes
 from ..runner.stage import ONE_THREAD_BELOW
 from ..runner.workspace import Workspace
 from ..system.events import Event, emit
+from ..system.files import Json
 from ..system.progress import show_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
@@ -22,6 +27,31 @@ from ..training.recipe import Recipe, Stage, build_network, measured, training_d
 from ..training.train import TrainingData, prepare_training, train
 from ..training.transfer import transfer_weights
 from .predictor import MEMORY_ERRORS
+from .simple import Answers, Options
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The networks that were trained."""
+
+    recipes: list[Recipe]  # one of every network
+    networks: tuple[Network, ...]
+    answers: Answers | None = None  # on validation; None without examples there, or a trained network
+    scores: list[Json] = field(default_factory=list)  # validation scores of every network
+    seconds: float = 0.0  # that training took
+    trials: list[Json] = field(default_factory=list)  # settings that were tried
+    options: Options | None = None  # the answers of all of them; None: there was no choice
+    problem: str = ""  # why the network is not a candidate; empty if it is one
+    trained: bool = True  # whether the networks have been trained at all
+    left_out: str = ""  # which settings were not trained, why, and how long they would take; empty: none
+
+
+def title(recipes: list[Recipe]) -> str:
+    """Return what the networks of some recipes are, e.g. "SPT (masked), attention"."""
+    first = [recipe.stages[0].objective for recipe in recipes]
+    objectives = " and ".join(dict.fromkeys(map(name_of, first)))
+    name = "scratch" if first[0].labelled else f"SPT ({objectives})"
+    return f"{name}, {name_of(recipes[0].model.mixer)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +59,11 @@ class Trainings:
     """Trains recipes and keeps their networks in memory; recipes share equal first stages.
 
     Args:
-        workspace: has device, threads, stop condition and whether progress is shown; its folder is not used.
-        halves: whether half a batch is tried, once, where memory runs out.
         finished: networks and validation scores of finished stages; recipes need not be hashable.
     """
 
-    workspace: Workspace
-    halves: bool = False
+    workspace: Workspace  # for device, threads, stop and whether progress is shown; its folder is not used
+    halves: bool = False  # whether half a batch is tried, once, where memory runs out
     finished: list[tuple[Recipe, Network, dict[str, float]]] = field(default_factory=list)
 
     def run(self, recipes: list[Recipe]) -> list[Recipe]:
@@ -45,37 +73,44 @@ class Trainings:
             Interrupted: when asked to stop; finished stages are kept.
             StageFailed: if an unexpected error occurred.
         """
-        missing = self._missing(recipes)
-        for problem in check_recipes(missing):
-            warnings.warn(problem, stacklevel=2)
-        shown = {} if self.workspace.quiet else {str(number): each for number, each in enumerate(missing)}
-        stages = sum(len(recipe.stages) for recipe in recipes)
         try:
-            costs = {name: cost.plan(recipe).flops for name, recipe in shown.items()}
-            titles = {name: recipe.title for name, recipe in shown.items()}
-            with show_stages(costs, stages, self.workspace.quiet, titles):
-                for number, recipe in enumerate(missing):
-                    with cost.as_stage_failure(recipe):
-                        emit(Event("start", str(number)))
-                        stage, network, data = self._prepare(recipe)
-                        trained = train(
-                            stage,
-                            network,
-                            data,
-                            seed=recipe.seed,
-                            number=len(recipe.stages),
-                            slow=recipe.model.mixer.slow(),
-                            log=partial(_log, str(number)),
-                            stop=self.workspace.stop,
-                        )
-                    self.finished.append((recipe, network.eval(), trained.scores))
-                    emit(Event("end", str(number), 1.0, 1.0, {"val": trained.scores}))
+            self._train(recipes)
             return recipes
         except StageFailed as error:
-            if not self._may_halve(error):
+            out_of_memory = isinstance(error, DoesNotFit) or isinstance(error.__cause__, MEMORY_ERRORS)
+            if not (self.halves and out_of_memory):
                 raise
         # Not above: while an error is handled, its traceback keeps the tensors that filled the memory.
-        return replace(self, halves=False).run([with_half_batch(recipe) for recipe in recipes])
+        recipes = [with_half_batch(recipe) for recipe in recipes]
+        self._train(recipes)
+        return recipes
+
+    def _train(self, recipes: list[Recipe]) -> None:
+        """Train the stages that are not finished, one after the other."""
+        missing = self._missing(recipes)
+        for problem in check_recipes(missing):
+            warnings.warn(problem, stacklevel=3)  # the caller of run
+        shown = {} if self.workspace.quiet else {str(number): each for number, each in enumerate(missing)}
+        stages = sum(len(recipe.stages) for recipe in recipes)
+        costs = {name: cost.plan(recipe).flops for name, recipe in shown.items()}
+        titles = {name: recipe.title for name, recipe in shown.items()}
+        with show_stages(costs, stages, self.workspace.quiet, titles):
+            for number, recipe in enumerate(missing):
+                with cost.as_stage_failure(recipe):
+                    emit(Event("start", str(number)))
+                    stage, network, data = self._prepare(recipe)
+                    trained = train(
+                        stage,
+                        network,
+                        data,
+                        seed=recipe.seed,
+                        number=len(recipe.stages),
+                        slow=recipe.model.mixer.slow(),
+                        log=partial(_log, str(number)),
+                        stop=self.workspace.stop,
+                    )
+                self.finished.append((recipe, network.eval(), trained.scores))
+                emit(Event("end", str(number), 1.0, 1.0, {"val": trained.scores}))
 
     def has(self, recipe: Recipe) -> bool:
         """Return whether the last stage of a recipe is finished."""
@@ -88,6 +123,11 @@ class Trainings:
     def scores(self, recipe: Recipe) -> dict[str, float]:
         """Return the validation scores of a finished recipe."""
         return next(scores for each, _, scores in self.finished if recipe == each)
+
+    def untrained(self, recipe: Recipe, problem: str) -> Outcome:
+        """Return the outcome of no training: a network with its initial weights, and why it has them."""
+        network = build_network(recipe).to(self.workspace.device).eval()
+        return Outcome([recipe], (network,), problem=problem, trained=False)
 
     def _missing(self, recipes: list[Recipe]) -> list[Recipe]:
         """Return a recipe for every stage that is not finished, each after the one that it starts from."""
@@ -112,24 +152,12 @@ class Trainings:
         stage, data, _ = prepare_training(prepared, network, examples, steps_of(recipe), device)
         return stage, network, data
 
-    def _may_halve(self, error: StageFailed) -> bool:
-        return self.halves and (isinstance(error, DoesNotFit) or isinstance(error.__cause__, MEMORY_ERRORS))
-
 
 class StoredTrainings(Trainings):
-    """Trainings whose stages are in the folder of the workspace: a killed fit goes on from there."""
+    """Trainings whose stages are in the folder of the workspace: a killed fit goes on from checkpoints."""
 
-    def run(self, recipes: list[Recipe]) -> list[Recipe]:
-        """Train the stages that are not finished, see ``Trainings.run``; they resume from checkpoints."""
-        try:
-            run_recipes(recipes, self.workspace, tested=False)
-            return recipes
-        except StageFailed as error:
-            if not self._may_halve(error):
-                raise
-        recipes = [with_half_batch(recipe) for recipe in recipes]
+    def _train(self, recipes: list[Recipe]) -> None:
         run_recipes(recipes, self.workspace, tested=False)
-        return recipes
 
     def has(self, recipe: Recipe) -> bool:
         """Return whether the last stage of a recipe is finished."""

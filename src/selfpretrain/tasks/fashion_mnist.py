@@ -10,28 +10,17 @@ import numpy as np
 
 from ..config import Seed, spec
 from ..data.download import Download
-from ..data.spec import SequenceSpec
-from ..data.store import DatasetWriter
 from ..errors import DataError
 from .base import Card
-from .common import images
 from .common.augmentations import Pictures
-from .common.stored import Prepared, require_files
+from .common.images import ImageBlock, ImageTask
+from .common.stored import require_files
 
 NAMES = (
-    "T-shirt/top",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
+    *("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag"),
     "ankle boot",
 )
-DEBIAN = "/usr/share/datasets/fashion-mnist"
-"""Folder of the files in Debian's package dataset-fashion-mnist."""
+DEBIAN = "/usr/share/datasets/fashion-mnist"  # folder of the files in Debian's package dataset-fashion-mnist
 
 
 def _download(name: str, size: int, md5: str) -> Download:
@@ -40,7 +29,7 @@ def _download(name: str, size: int, md5: str) -> Download:
 
 
 @spec
-class FashionMnist(Prepared):
+class FashionMnist(ImageTask):
     """Which garment is in the picture? A lossless alternative to CIFAR-10."""
 
     card = Card(
@@ -59,26 +48,23 @@ class FashionMnist(Prepared):
         _download("t10k-labels-idx1-ubyte.gz", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
     )
     places = ("fashion-mnist", DEBIAN)
+    names = NAMES
     augmentation = Pictures(("left-right",), shift=2)
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
-    def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Write the images as one grey channel of 256 levels."""
-        if self.made_up:
-            return images.write(out, images.make_synthetic(1), NAMES, self.split_seed, val=20)
-        return images.write(out, _read_blocks(require_files(self, *self.places)), NAMES, self.split_seed)
-
-
-def _read_blocks(folder: Path) -> Iterator[images.ImageBlock]:
-    for part in ("train", "t10k"):
-        pixels = _read_idx(folder / f"{part}-images-idx3-ubyte.gz")
-        labels = _read_idx(folder / f"{part}-labels-idx1-ubyte.gz")
-        if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
-            raise DataError(f"{folder} holds {labels.size} labels for images {pixels.shape}; get it again")
-        for start in range(0, len(pixels), 10_000):
-            rows = slice(start, start + 10_000)
-            yield images.ImageBlock(pixels[rows, :, :, None], labels[rows].astype(np.int64), part == "t10k")
+    def blocks(self) -> Iterator[ImageBlock]:
+        """Yield the images of the files in the IDX format, 10,000 at a time."""
+        folder = require_files(self, *self.places)
+        for part in ("train", "t10k"):
+            pixels = _read_idx(folder / f"{part}-images-idx3-ubyte.gz")
+            labels = _read_idx(folder / f"{part}-labels-idx1-ubyte.gz")
+            if pixels.ndim != 3 or labels.shape != pixels.shape[:1]:
+                both = f"{labels.size} labels for images {pixels.shape}"
+                raise DataError(f"{folder} holds {both}; get it again")
+            for start in range(0, len(pixels), 10_000):
+                rows = slice(start, start + 10_000)
+                yield ImageBlock(pixels[rows, :, :, None], labels[rows].astype(np.int64), part == "t10k")
 
 
 def _read_idx(file: Path) -> np.ndarray:

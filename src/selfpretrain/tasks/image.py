@@ -19,7 +19,6 @@ class Image(Cifar):
         leaks="none known; the usual code scales pixels by constants of the training images, as here",
         get="`cifar-10-batches-py` of the authors, or the Parquet files of uoft-cs/cifar10",
     )
-    grey = True
 
 
 task = Image

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..config import Seed, spec
-from ..data.spec import SequenceSpec
-from ..data.store import DatasetWriter
 from .base import Card
-from .common import cifar, images
+from .common import cifar
 from .common.augmentations import Pictures
-from .common.stored import Prepared, require_files
+from .common.images import ImageBlock, ImageTask
+from .common.stored import require_files
 
 
 @spec
-class ImageJpeg(Prepared):
+class ImageJpeg(ImageTask):
     """Which object is in the picture? A JPEG copy of CIFAR-10, in grey or in colour."""
 
     card = Card(
@@ -32,22 +31,20 @@ class ImageJpeg(Prepared):
     )
 
     places = ("cifar10_jpeg",)
+    names = cifar.NAMES
     augmentation = Pictures(("left-right",), shift=4)
 
     colour: Literal["grey", "rgb"] = "grey"
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
-    def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Write the images as one or three channels of 256 levels."""
-        if self.made_up:
-            blocks = images.make_synthetic(1 if self.colour == "grey" else 3)
-            return images.write(out, blocks, cifar.NAMES, self.split_seed, val=20)
-        return images.write(out, self._read_blocks(), cifar.NAMES, self.split_seed)
+    @property
+    def channels(self) -> int:  # type: ignore[override]  # it depends on a field
+        """Return one channel or three."""
+        return 1 if self.colour == "grey" else 3
 
-    def _read_blocks(self) -> Iterator[images.ImageBlock]:
-        for block in cifar.read_parquet(require_files(self, *self.places), "image"):
-            pixels = images.grey(block.pixels) if self.colour == "grey" else block.pixels
-            yield images.ImageBlock(pixels, block.labels, block.test)
+    def blocks(self) -> Iterator[ImageBlock]:
+        """Return the images of the Parquet files."""
+        return cifar.read_parquet(require_files(self, *self.places), "image")
 
 
 task = ImageJpeg

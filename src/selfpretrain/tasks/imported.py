@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..config import Count, spec
+from ..config import Count, Natural, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import join_arrays, plan_of_arrays
 from ..data.importing.builder import build
@@ -111,7 +111,7 @@ class Fold(Imported):
     """
 
     folds: Annotated[int, Field(ge=3)] = 5
-    fold: Annotated[int, Field(ge=0)] = 0
+    fold: Natural = 0
 
     def data(self) -> StoredDataset:
         """Return the imported set split by this fold; its digest is that of the fold."""

@@ -21,7 +21,7 @@ class Pathfinder(pathfinder.PathfinderTask):
     resolution: Literal[32, 64] = 32  # pixels per side
 
     @property
-    def side(self) -> int:
+    def side(self) -> int:  # type: ignore[override]  # it depends on a field
         """Return the pixels per side: ``resolution``."""
         return self.resolution
 

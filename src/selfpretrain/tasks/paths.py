@@ -15,7 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..config import Count, Seed, spec
+from ..config import Count, Natural, Seed, spec
 from ..data.dataset import Augmentation, SequenceDataset
 from ..data.spec import Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels
@@ -60,7 +60,7 @@ class Paths(Task):
     patch: Literal[1, 2] = 2  # cells per side of a token: one cell of 3 kinds, or 2 by 2 of them
     shortest: Annotated[int, Field(ge=2)] | None = None  # minimum cells of a curve; None: size
     longest: Annotated[int, Field(ge=2)] | None = None  # maximum cells of a curve; None: size * 5 / 4
-    distractors: Annotated[int, Field(ge=0)] | None = None  # short curves; None: size / 6
+    distractors: Natural | None = None  # short curves; None: size / 6
     short: Count | None = None  # cells of a short curve; None: size / 4
     gap: Annotated[int, Field(ge=1, le=8)] = 1  # free cells between curves, diagonals counted
     train: Count = 60_000  # training images; a smaller number gives a subset

@@ -15,11 +15,7 @@ class PathX(pathfinder.PathfinderTask):
         "its training images, chance on others): with source=lra, try a small convolutional network first",
     )
     places = lra_paths(f"pathfinder128/{pathfinder.FOLDERS['hard']}")
-
-    @property
-    def side(self) -> int:
-        """Return the pixels per side: 128."""
-        return 128
+    side = 128
 
 
 task = PathX

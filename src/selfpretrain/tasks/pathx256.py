@@ -14,11 +14,7 @@ class PathX256(pathfinder.PathfinderTask):
         leaks="the distance of the markers alone is informative: it differs between one contour and two",
     )
     places = lra_paths(f"pathfinder256/{pathfinder.FOLDERS['hard']}")
-
-    @property
-    def side(self) -> int:
-        """Return the pixels per side: 256."""
-        return 256
+    side = 256
 
 
 task = PathX256

@@ -18,6 +18,7 @@ class Scifar(Cifar):
         leaks="none known",
         get="`cifar-10-batches-py` of the authors, or the Parquet files of uoft-cs/cifar10",
     )
+    channels = 3
 
 
 task = Scifar

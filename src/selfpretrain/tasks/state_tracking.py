@@ -11,12 +11,11 @@ denoising has nothing to learn, as no element can be predicted.
 
 import functools
 import itertools
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
-from ..config import Count, spec
+from ..config import Count, Natural, spec
 from ..data.spec import PositionClasses, SequenceSpec, Tokens
 from .base import Card
 from .common.ability import UNKNOWN, AbilityTask
@@ -39,7 +38,7 @@ class StateTracking(AbilityTask):
     )
 
     group: Group = "parity"  # of two states, or all permutations of three, four or five things
-    shown: Annotated[int, Field(ge=0)] = 16  # states shown, each after its element
+    shown: Natural = 16  # states shown, each after its element
     asked: Count = 16  # elements whose states are asked for
 
     @property

@@ -109,7 +109,10 @@ class Ucr(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write one channel of float32, or two with marks of what is known."""
         train, test = _make_series() if self.made_up else self._read()
-        rows = _joined(train, test)
+        # One table of both, the shorter series padded with NaN.
+        rows = np.full((len(train) + len(test), max(train.shape[1], test.shape[1])), np.nan)
+        rows[: len(train), : train.shape[1]] = train
+        rows[len(train) :, : test.shape[1]] = test
         known = ~np.isnan(rows[:, 1:])
         lengths = rows.shape[1] - 1 - known[:, ::-1].argmax(1)  # up to the last known value
         if not known.any(1).all():
@@ -166,16 +169,6 @@ def _read_rows(file: Path, member: str) -> Float64[np.ndarray, "n columns"]:
         if not lines:
             raise ValueError("it is empty")
         return np.loadtxt(lines, delimiter="\t", ndmin=2)
-
-
-def _joined(
-    train: Float64[np.ndarray, "n columns"], test: Float64[np.ndarray, "m columns_of_test"]
-) -> Float64[np.ndarray, "examples most_columns"]:
-    """Return the rows of both, the shorter ones padded with NaN."""
-    width = max(train.shape[1], test.shape[1])
-    pads = [((0, 0), (0, width - part.shape[1])) for part in (train, test)]
-    both = zip((train, test), pads, strict=True)
-    return np.concatenate([np.pad(part, pad, constant_values=np.nan) for part, pad in both])
 
 
 def _make_series() -> tuple[Float64[np.ndarray, "n columns"], Float64[np.ndarray, "m columns"]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from imports import add_sequences
 from selfpretrain.config import spec
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.near_duplicates import shared_fraction
@@ -206,7 +207,7 @@ class Kept(Prepared):
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """The clean sequences."""
         for i, (x, y) in enumerate(clean().values()):
-            out.add(x, y, np.full(len(y), i))
+            add_sequences(out, x, y, np.full(len(y), i))
         return FORM
 
 

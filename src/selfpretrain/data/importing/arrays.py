@@ -69,7 +69,9 @@ def plan_of_arrays(arrays: Mapping[str, np.ndarray], options: ImportOptions) -> 
     notes = _hints(found, None if options.target == "reals" else described.get("y")) + notes_on(changed)
     found = replace(found, columns=columns)
     options = replace(options, label="y")
-    return ImportPlan(found, options, NAME, at_position, found=facts, notes=notes)
+    sets = options.target == "sets" and "y" in described and described["y"].ndim > 1
+    classes = tuple(_columns(described["y"])) if sets else ()
+    return ImportPlan(found, options, NAME, at_position, found=facts, notes=notes, classes=classes)
 
 
 def read_sequences(arrays: Mapping[str, np.ndarray], kind: Kind) -> Sequences:
@@ -296,7 +298,7 @@ def _several(y: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed
     """Return lists of labels from (n, K) 0 and 1, or (n, L) classes of positions; NaN is unknown."""
     if options.target == "sets":
         table = np.ma.filled(y.astype(np.float64), np.nan)
-        return labels_of_table(table, [str(k) for k in range(y.shape[1])], NAME)
+        return labels_of_table(table, _columns(y), NAME)
     if options.target != "positions":
         raise DataError(
             f"`y` has shape {y.shape}; say --target sets for a table of 0 and 1, or --target positions"
@@ -304,3 +306,8 @@ def _several(y: np.ndarray, lengths: np.ndarray, options: ImportOptions, changed
     inside = np.arange(y.shape[1]) < lengths[:, None]
     known = words(pa.array(np.ma.getdata(y)[inside], mask=np.ma.getmaskarray(y)[inside]), changed)
     return lists_of(known, inside.sum(1))
+
+
+def _columns(table: np.ndarray) -> list[str]:
+    """Return the names of the columns of a table of 0 and 1: their numbers."""
+    return [str(k) for k in range(table.shape[1])]

@@ -35,7 +35,7 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     """
     found = plan.sequences
     options = plan.options
-    label_column = LabelColumn(options.target, join_names([options.label or "label"]))
+    label_column = LabelColumn(options.target, join_names([options.label or "label"]), plan.classes)
     if options.target == "positions" and options.missing == "cut":
         raise DataError("--missing cut leaves labels of positions without a place; use fill or drop")
     if plan.signal != "values" and options.missing not in ("refuse", "drop"):
@@ -68,7 +68,7 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
         "sequences have no label; they serve pretraining": int((strata < 0).sum()),
     } | counts
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    notes += split_notes + labels.check(split, split >= 0)
+    notes += split_notes + _on_numbers(found) + labels.check(split, split >= 0)
     if groups is not None:  # a score on one patient says little about others
         held = [(name, len(np.unique(groups[split == i]))) for i, name in enumerate(SPLITS)]
         few = ", ".join(f"{name} holds {count}" for name, count in held if count < MIN_GROUPS)
@@ -207,6 +207,13 @@ def _numbers(found: Sequences, role: str, plan: ImportPlan) -> np.ndarray:
     if role == "group":
         return codes
     return np.array([split_number(name) for name in encoded.dictionary.to_pylist()], dtype=np.int64)[codes]
+
+
+def _on_numbers(found: Sequences) -> list[str]:
+    """Return a note if splits are numbers, which may be those of folds."""
+    if "split" not in found.columns or not pc.any(pc.utf8_is_digit(found.columns["split"])).as_py():
+        return []
+    return ["split: 0 is train, 1 is val, 2 is test; if these number folds, give them to --group"]
 
 
 def _windows(

@@ -12,6 +12,8 @@ from .numerals import Sign, has_commas, with_points
 from .options import ImportOptions
 from .source import MISSING, first_true, is_list, lists_of, words
 
+NUMPY = r"np\.[a-z]+[0-9]*\("
+"""Regular expression of what NumPy writes before a number in a list: np.float64(0.5)."""
 Where = Callable[[int], str]  # returns the name of a row of a batch, for messages
 Ragged = tuple[np.ndarray, np.ndarray]  # flat array of sequences end to end, and their lengths
 
@@ -152,6 +154,7 @@ def read_written(array: pa.Array, where: Where, column: str) -> Ragged:
             f"{where(row)}: column {column!r} holds {array[row].as_py()[:40]!r}; separate numbers by commas "
             f"or by spaces, and write decimals with a point"
         )
+    array = pc.replace_substring_regex(array, NUMPY, " ")
     bare = pc.utf8_trim_whitespace(pc.replace_substring_regex(array, r"[\[\](),;\s]+", " "))
     split = pc.utf8_split_whitespace(pc.if_else(pc.equal(bare, ""), None, bare))
     return read_lists(split, where, column)
@@ -212,9 +215,10 @@ def stack_channels(parts: Sequence[Ragged], where: Where, columns: Sequence[str]
 def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
     for i, cell in enumerate(cells):
         try:
-            float(cell or 0)
-        except ValueError:
+            pa.scalar(cell, pa.large_string()).cast(pa.float64())  # Python takes 1_000 for a number, too
+        except pa.ArrowInvalid:
             comma = re.fullmatch(r"[-+]?\d+([,.]\d+)+([eE][-+]?\d+)?", str(cell))
             hint = "; write decimals with a point, and lists with spaces" if comma else ""
+            hint = "; NumPy leaves numbers out of long arrays, x.tolist() has all" if cell == "..." else hint
             return f"{where(i)}: column {column!r} holds {str(cell)[:40]!r}, not a number{hint}"
     return f"column {column!r} holds something that is not a number"

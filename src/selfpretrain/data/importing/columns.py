@@ -1,5 +1,7 @@
 """Wide tables, one row per sequence: finds the columns of sequences and labels, and reads them."""
 
+import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,20 +15,39 @@ from ...errors import DataError, join_names
 from ...system.events import report_progress
 from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
+from ..splits import SPLIT_NAMES, UNLABELLED
 from . import cells
-from .cells import Ragged, Where, is_bytes, is_number, is_text, read_cells, read_numbers
-from .numerals import MEASURED, NUMBER, Sign, decimal_sign, has_commas, share_of
+from .cells import NUMPY, Ragged, Where, is_bytes, is_number, is_text, read_cells, read_numbers
+from .divisions import visible_files
+from .numerals import (
+    MEASURED,
+    NUMBER,
+    Sign,
+    decimal_sign,
+    has_amounts,
+    has_commas,
+    has_doubtful_points,
+    share_of,
+)
 from .options import ImportOptions
 from .plan import ImportPlan
-from .source import check_column, check_memory, is_list, joined, notes_on, word_lists, words
+from .recordings import SOUNDS
+from .source import TEXTS, check_column, check_memory, is_list, joined, notes_on, word_lists, words
 from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Column names that are taken for the label by default."""
 NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")  # names of columns that only number the rows
+MOMENTS = ("time", "timestamp", "datetime", "date", "day", "hour", "step", "frame", "position")
+"""Column names that suggest a long table, in which they repeat."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
-SEVERAL = rf"[\[(]?\s*{NUMBER}([,;\s]+{NUMBER})+\s*[\])]?"  # regular expression of two or more numbers
+LISTED = rf"({NUMPY}{NUMBER}\)|{NUMBER})"
+SEVERAL = rf"[\[(]?\s*{LISTED}([,;\s]+{LISTED})+\s*[\])]?"  # regular expression of two or more numbers
+TIME = r"\d\d:\d\d(:\d\d([.,]\d+)?)? ?(Z|[-+]\d\d:?\d\d)?"
+DATE = rf"\d{{4}}-\d\d-\d\d([T ]{TIME})?"  # regular expression of a date, perhaps with a time
+MEDIA = rf"(?i:.+({'|'.join(map(re.escape, (*SOUNDS, *TEXTS)))}))"
+"""Regular expression of the name of a recording or text."""
 FORMS = {
     "text": "as bytes of UTF-8",
     "lists": "lists",
@@ -151,10 +172,15 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     shown = ", ".join(layout.sequence) if len(layout.sequence) < 5 else ends
     facts = facts_of(table, f"{shown} ({FORMS[layout.form]})", options)
     facts |= {"not used": join_names(unused) or "nothing"}
-    notes = [*_hints(unused, sample, options, layout.form), *notes_on(changed), *table.notes()]
+    hints = _doubts_on_header(table) + _hints(unused, sample, options, layout)
+    notes = [*hints, *notes_on(changed), *table.notes()]
     stored = {"kind": layout.signal} | {key: vars(layout)[key] for key in ("form", "sequence", "decimal")}
     vocab = BYTES if found.kind == "text" else 0
-    return ImportPlan(found, options, table.name, layout.spot, vocab, facts, notes, stored)
+    classes = tuple(labels) if len(labels) > 1 else ()
+    return ImportPlan(
+        found, options, table.name, layout.spot, vocab, facts, notes, stored,
+        classes=classes, unused=tuple(unused),
+    )  # fmt: skip
 
 
 def _infer(
@@ -163,7 +189,10 @@ def _infer(
     """Return how the sequences of a table are stored, and the first rows by which that is judged."""
     index = table.index()
     guessed = [column for column in others if column not in index]
-    candidates = matching(options.sequence, table.columns) if options.sequence else guessed
+    candidates = guessed
+    if options.sequence:
+        described = [column for column in table.columns if column not in others]
+        candidates = matching(options.sequence, table.columns, described)
     batch = next(table.batches([*candidates, *labels]), None) if candidates else None
     if batch is None or not batch.num_rows:
         besides = join_names(column for column in table.columns if column not in others)
@@ -183,12 +212,16 @@ def _infer(
             f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
             f"or write lists with spaces"
         )
+    refuse_labels(sequence, labels)
     return TableLayout(form, sequence, _signal(sample, form, sequence, options, table.name), decimal), sample
 
 
-def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOptions, form: str) -> list[str]:
+def _hints(
+    unused: list[str], sample: dict[str, pa.Array], options: ImportOptions, layout: TableLayout
+) -> list[str]:
     """Return hints on columns whose names suggest a use that the options leave out."""
     hints = []
+    form = layout.form
     known = [*NUMBERING]
     near = [column for column in unused if column.lower().removesuffix("_id") in GROUPS]
     if near and not options.group:
@@ -202,12 +235,50 @@ def _hints(unused: list[str], sample: dict[str, pa.Array], options: ImportOption
     if form == "wide" and left:
         said = "seem to number or to describe the rows, and are not used"
         hints.append(f"numbers that {said}: {join_names(left)}; --sequence takes all that it names")
-    numbering = [column for column in sample if column.lower() in NUMBERING]
-    repeats = [column for column in numbering if len(sample[column].unique()) < len(sample[column])]
+    if form == "wide" and has_doubtful_points([sample[column] for column in layout.sequence]):
+        hints.append("numbers such as 1.120 have a decimal point; if it separates thousands, remove it")
+    if form == "text" and not options.sequence and len(left) > 2:
+        hints.append(f"the sequences are text; columns of numbers are not used: {join_names(left, 5)}")
+    least = _size(sample[layout.sequence[0]]) if form == "text" else len(layout.sequence)
+    texts = [c for c in others if c.strip().lower() in (*LABELS, *GROUPS) and is_text(sample[c].type)]
+    if longer := [c for c in texts if not options.sequence and _size(sample[c]) > least]:
+        hints.append(f"column {longer[0]!r} is text and is not used; --sequence {longer[0]} takes it")
+    repeats = [c for c in sample if c.lower() in NUMBERING and _repeats(sample[c])]
+    if form == "wide":
+        repeats += [c for c in sample if c.lower() in MOMENTS and _counts_within(c, sample)]
     if repeats:
         advice = "if rows are positions of sequences, give --id, --time and --value"
         hints.append(f"column {repeats[0]!r} repeats; {advice}")
     return hints
+
+
+def _repeats(array: pa.Array) -> bool:
+    known = words(array).drop_null()
+    return len(known.unique()) < len(known)
+
+
+def _counts_within(moment: str, sample: dict[str, pa.Array]) -> bool:
+    """Return whether a column repeats, and counts positions within the runs of equal values of another."""
+    times = sample[moment].to_pylist()
+    if not _repeats(sample[moment]):
+        return False
+    for column in (c for c in sample if c != moment):
+        ids = sample[column].to_pylist()
+        in_runs = len(list(itertools.groupby(ids))) == len(set(ids)) < len(ids)
+        if in_runs and len({*zip(ids, times, strict=True)}) == len(ids):
+            return True
+    return False
+
+
+def _doubts_on_header(table: Table) -> list[str]:
+    """Return a hint if the names of a text table may be a row of data: numbers that do not count columns."""
+    number = re.compile(NUMBER)
+    if not table.separator or not all(number.fullmatch(name.strip()) for name in table.columns):
+        return []
+    if all(name.strip().isdigit() for name in table.columns):  # as pandas names the columns of an array
+        return []
+    odd = next(name for name in table.columns if not name.strip().isdigit())
+    return [f"all names of columns are numbers, such as {odd!r}; --no-header takes the first row for data"]
 
 
 def facts_of(table: Table, sequence: str, options: ImportOptions) -> dict[str, str]:
@@ -230,7 +301,12 @@ def with_label(table: Table, options: ImportOptions) -> ImportOptions:
     if not options.header and "c1" in table.columns:
         found = ["c1"]  # the format of the UCR archive
     if len(found) != 1:
-        raise DataError(f"which column holds the labels? Give --label; columns: {join_names(table.columns)}")
+        said = f"which column holds the labels? Give --label; columns: {join_names(table.columns)}"
+        inside = (file.relative_to(table.path).parent.parts for file in visible_files(table.path))
+        if {name.lower() for names in inside for name in names}.difference(SPLIT_NAMES, UNLABELLED):
+            said += "; folders name the classes of recordings and texts alone: write these tables into one, "
+            said += "with columns for the file (--id) and the folder (--label)"
+        raise DataError(said)
     return replace(options, label=found[0])
 
 
@@ -241,8 +317,21 @@ def label_columns(table: Table, options: ImportOptions) -> list[str]:
     return [check_column(options.label, table.columns)]
 
 
-def matching(pattern: str, columns: Sequence[str]) -> list[str]:
+def refuse_labels(sequence: Sequence[str], labels: Sequence[str]) -> None:
+    """Check that no column of the sequences is a label.
+
+    Raises:
+        DataError: naming the first that is.
+    """
+    if told := [column for column in sequence if column in labels]:
+        raise DataError(f"column {told[0]!r} is the label; sequences that hold it would tell the answer")
+
+
+def matching(pattern: str, columns: Sequence[str], besides: Sequence[str] = ()) -> list[str]:
     """Return the columns named in a comma-separated list with optional ``*``, in the order of the table.
+
+    Args:
+        besides: columns that have another use, for which ``*`` does not stand.
 
     Raises:
         DataError: if one does not exist.
@@ -251,7 +340,8 @@ def matching(pattern: str, columns: Sequence[str]) -> list[str]:
         return [pattern]
     found = set()
     for item in (part.strip() for part in pattern.split(",")):
-        hits = {c for c in columns if fnmatchcase(c, item)} if "*" in item else {check_column(item, columns)}
+        hits = {c for c in columns if fnmatchcase(c, item)}.difference(besides)
+        hits = hits if "*" in item else {check_column(item, columns)}
         if not hits:
             raise DataError(f"no column matches {item!r}; columns: {join_names(columns)}")
         found |= hits
@@ -271,13 +361,26 @@ def _form(
         return "written", candidates
     for form in ("lists", "written"):
         held = columns[form]
+        if (
+            form == "written"
+            and not named
+            and any(_is_content(c, sample[c]) for c in set(columns["text"]).difference(held))
+        ):
+            held = [c for c in held if share_of(sample[c], SEVERAL) == 1]  # beside a text, no cell is doubted
         if not held or (form == "written" and options.kind == "text"):
             continue
+        if odd := [c for c in held if has_amounts(sample[c])]:
+            raise DataError(f"column {odd[0]!r} separates thousands; write 1120.50 for 1.120,50 or 1,120.50")
+        if named and (odd := [c for c in candidates if c not in held]):
+            raise DataError(
+                f"column {held[0]!r} holds lists, but {odd[0]!r} does not; give --sequence one kind"
+            )
         if len(held) > 1 and not named:
             raise DataError(f"several columns hold lists; give --sequence: {', '.join(held)}")
         return form, held
     numeric = columns["numbers"] if named else _positions(columns["numbers"], sample)
-    longest = max(columns["text"], key=lambda c: _size(sample[c]), default="")
+    texts = columns["text"] if named else _contents(columns["text"], sample, numeric)
+    longest = max(texts, key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         # Text wins over fewer numeric columns than it has letters.
         return "text", _one_text(candidates) if named else [longest]
@@ -289,12 +392,29 @@ def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
 
     By these a row, its person or its class is known again, whatever the sequences say.
     """
-    names = {*NUMBERING, *LABELS, *GROUPS, "split"} - {"y"}  # x, y and z may be positions
-    kept = [c for c in numeric if c.strip().lower() not in names and not c.lower().endswith("_id")]
+    # x, y and z may be positions.
+    kept = [c for c in numeric if c.strip().lower() == "y" or not _describes_rows(c)]
     stems = Counter(c.rstrip("0123456789") for c in kept)  # t0, t1, ... are positions
     counting = [c for c in kept if stems[c.rstrip("0123456789")] == 1 and _counts_rows(sample[c])]
     counts = len(counting) == 1 and len(kept) > 2  # several: a ramp
     return [c for c in kept if c not in counting] if counts else kept
+
+
+def _contents(texts: list[str], sample: dict[str, pa.Array], numeric: list[str]) -> list[str]:
+    """Return the columns of text without dates and what describes the rows; these only if all else fails."""
+    kept = [column for column in texts if _is_content(column, sample[column])]
+    return kept if kept or len(numeric) > 1 else texts
+
+
+def _is_content(column: str, array: pa.Array) -> bool:
+    """Return whether a text may be the sequences: no dates, and nothing that describes rows but media."""
+    return not (_describes_rows(column) or share_of(array, DATE) == 1) or share_of(array, MEDIA) == 1
+
+
+def _describes_rows(column: str) -> bool:
+    """Return whether the name of a column says that it numbers, labels, groups or divides the rows."""
+    name = column.strip().lower()
+    return name in (*NUMBERING, *LABELS, *GROUPS, "split") or name.endswith("_id")
 
 
 def _counts_rows(array: pa.Array) -> bool:
@@ -325,7 +445,7 @@ def _is_numeric(array: pa.Array) -> bool:
 
 _TESTS = {
     "lists": lambda array: is_list(array.type),
-    "written": lambda array: share_of(array, SEVERAL) == 1,
+    "written": lambda array: share_of(array, SEVERAL) > 0.5,  # others are single numbers, or an error
     "numbers": _is_numeric,
     "text": lambda array: (is_text(array.type) or is_bytes(array.type)) and not _is_numeric(array),
 }
@@ -343,7 +463,11 @@ def _signal(
         return options.kind
     if form == "wide" or len(sequence) > 1:
         return "values"
-    flat = read_cells(sample[sequence[0]], where, sequence[0])[0]
+    try:
+        flat = read_cells(sample[sequence[0]], where, sequence[0])[0]
+    except DataError as error:
+        advice = "; --kind text takes all cells for text" if form == "written" else ""
+        raise DataError(f"{error}{advice}") from error
     if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
         return "values"
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"

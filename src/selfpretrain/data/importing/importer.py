@@ -111,10 +111,16 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
         said = f"the columns of its sequences in another order than {origin}"
         raise DataError(f"{options.test} has {said}; order them alike")
+    names = [order[0] if len(order) == 1 else "" for order in orders]
+    if names[0] != names[1] and options.header and (names[0] in test.unused or names[1] in train.unused):
+        one = f"sequences are column {names[0]!r} of {origin}, but {names[1]!r} of {options.test}"
+        raise DataError(f"{one}; name the column in --sequence, and call it alike in both")
     wide = options.header and any(plan.layout and plan.layout["form"] == "wide" for plan in (train, test))
     if wide and (odd := set(orders[0]) ^ set(orders[1])):
         one = f"column {min(odd)!r} is a position in only one of {origin} and {options.test}"
         raise DataError(f"{one}; name the columns of both in --sequence")
+    if odd := set(train.classes) ^ set(test.classes):
+        raise DataError(f"column {min(odd)!r} is a label in only one of {origin} and {options.test}")
     if all(plan.layout and plan.layout["form"] == "long" for plan in (train, test)):
         train, test = share_events(train, test)
     n = int(train.sequences.rows.max(initial=-1)) + 1

@@ -3,6 +3,7 @@
 Distinct labels are never merged into one class. See ``data.labels`` for those of estimators.
 """
 
+import ast
 import re
 import unicodedata
 from collections import defaultdict
@@ -34,6 +35,12 @@ PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]{1,4})?")
 SET_SEPARATORS = r"\s*[;|,]\s*"  # separators of the labels of a set in one cell
 POSITION_SEPARATORS = r"[;|,\s]+"
 """Separators of labels of positions; without any, every character is a label."""
+
+DOUBTFUL = ("-", "--", ".", "none", "nat", "n.a.", "missing", "unknown")
+"""Classes, in lower case, by which a missing label may be meant."""
+
+QUOTED_LIST = r"^\s*\[\s*['\"]"
+"""Beginning of a list of labels as Python and JSON write it: ['red', 'dark green']."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +105,13 @@ class LabelColumn:
     are real numbers. Every distinct string is a class of its own: "1", "01", "1.0" and "1e0" are four.
 
     For sets and positions, a text cell holds several labels, separated by ``;``, ``|`` or ``,``; labels of
-    positions also by spaces, or by nothing if each is one character. An empty cell is unlabelled; an empty
-    list is the empty set.
+    positions also by spaces, or by nothing if each is one character. A cell may also hold a list as Python
+    writes it, with quotes. An empty cell is unlabelled; an empty list is the empty set.
     """
 
     target: TargetKind = "auto"
     column: str = "label"
+    classes: tuple[str, ...] = ()  # of a table of 0 and 1, in the order of its columns
     notes: list[str] = field(default_factory=list)  # notes for the user on how labels were read
     offset: float = 0.0  # what was subtracted from real numbers
 
@@ -124,6 +132,9 @@ class LabelColumn:
         separators = SET_SEPARATORS if self.target == "sets" else POSITION_SEPARATORS
         if is_list(labels.type):
             pass
+        elif pc.any(pc.match_substring_regex(labels, QUOTED_LIST)).as_py():
+            lists = [None if cell is None else _listed(cell, separators) for cell in labels.to_pylist()]
+            labels = word_lists(pa.array(lists, pa.large_list(pa.large_string())), changed)
         elif self.target == "sets" or pc.any(pc.match_substring_regex(labels, separators)).as_py():
             labels = word_lists(pc.split_pattern_regex(pc.utf8_trim(labels, "[] \t"), separators), changed)
         else:
@@ -175,15 +186,19 @@ class LabelColumn:
         if len(words) > MAX_CLASSES:
             raise DataError(f"{self.column} holds more than {MAX_CLASSES:,} classes; is it the right column?")
         numeric = all(map(NUMBER.fullmatch, words))
-        names = sorted(words, key=lambda word: (float(word), len(word), word) if numeric else word)
-        if len(names) < 2:
-            found = f"only class {names[0]!r}" if names else "no label"
-            raise DataError(f"{self.column} holds {found}; there must be two classes or more to tell apart")
+        found = sorted(words, key=lambda word: (float(word), len(word), word) if numeric else word)
+        names = list(self.classes) or found
+        if len(found) < 2:
+            said = f"only class {found[0]!r}" if found else "no label"
+            raise DataError(f"{self.column} holds {said}; there must be two classes or more to tell apart")
         short = [name if len(name) < 400 and NUMBER.fullmatch(name) else "" for name in names]
         values = [Decimal(name) if name else None for name in short]
         # Differences in case, inner spaces and Unicode form are easily overlooked.
         looks = [" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names]
         self.notes += _alike(names, values, "equal as numbers") + _alike(names, looks, "written almost alike")
+        odd = [repr(name) for name in names if name.lower() in DOUBTFUL and self.target != "positions"]
+        said = "a class like any other; empty such cells if the label is missing there"
+        self.notes += [f"{', '.join(odd)}: {said}"] if odd else []
         rank = {name: number for number, name in enumerate(names)}
         # Index -1 (unlabelled) takes the last entry.
         return np.array([*(rank[word] for word in words), UNKNOWN], dtype=np.int64)[index], tuple(names)
@@ -226,6 +241,19 @@ def look_real(words: list[str]) -> bool:
     if 2 * len(values) <= len(words):
         return False
     return len(words) > MAX_WHOLE_CLASSES or any(value % 1 for value in values)
+
+
+def _listed(cell: str, separators: str) -> list[str | None]:
+    """Return the labels of a cell that holds a list as Python writes it, or labels between separators."""
+    bare = cell.strip()
+    if re.match(QUOTED_LIST, bare):
+        try:
+            found = ast.literal_eval(bare)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            found = None
+        if isinstance(found, list) and all(isinstance(label, str | None) for label in found):
+            return found
+    return list(re.split(separators, bare.strip("[] \t")))
 
 
 def _alike(names: Iterable[str], keys: Iterable[Hashable], said: str) -> list[str]:

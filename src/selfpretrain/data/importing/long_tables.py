@@ -10,12 +10,12 @@ from ...errors import DataError
 from ...system.events import report_progress
 from ..sequences import SequenceKind, Sequences, positions
 from .cells import Where, is_text, label_words, read_numbers
-from .columns import facts_of, matching, with_label
+from .columns import facts_of, matching, refuse_labels, with_label
 from .numerals import MEASURED, Sign, decimal_sign, has_commas, share_of, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import check_column, check_memory, first_true, lists_of, notes_on, words
-from .tables import Table
+from .tables import PartPlaces, Table
 
 
 def share_events(train: ImportPlan, test: ImportPlan) -> tuple[ImportPlan, ImportPlan]:
@@ -61,11 +61,15 @@ def read_long(
         raise DataError("a long table needs --id, --time and --value")
     if labelled:
         options = with_label(table, options)
-    values = values or matching(options.value, table.columns)
+    described = [options.id, options.time, *options.roles.values()]
+    values = values or matching(options.value, table.columns, described)
+    if labelled:
+        refuse_labels(values, [options.label])
     for column in (options.id, options.time, *values, *([options.label] if labelled else [])):
         check_column(column, table.columns)
     changed: dict[str, str] = {}
     rows = _read(table, options, values, changed)
+    shared = _in_several_files(rows["id"], table) if labelled else []
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
     starts = _starts(rows)
@@ -91,6 +95,7 @@ def read_long(
         owners, first = np.unique(positions(lengths)[0][at], return_index=True)
         names = words(cells[values[0]].take(pa.array(at[first]))).to_pylist()
         unseen = dict(zip(owners.tolist(), names, strict=True))
+    doubts = _doubts(cells) if labelled and kind == "values" else []
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
     return ImportPlan(
         Sequences(kind, flat, lengths, np.arange(len(ids)), columns=columns),
@@ -99,7 +104,7 @@ def read_long(
         lambda position, channel: f"column {values[min(channel, len(values) - 1)]!r}, position {position}",
         len(events),
         facts_of(table, f"{', '.join(values)} of each {options.id}, by {options.time}", options),
-        [*notes_on(changed), *table.notes()],
+        [*doubts, *shared, *notes_on(changed), *table.notes()],
         layout | ({"events": events} if events else {}),
         {options.id: ids},
         unseen,
@@ -116,6 +121,18 @@ def _starts(rows: pa.Table) -> np.ndarray:
     if len(twice):
         raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()}")
     return np.flatnonzero(is_start)
+
+
+def _in_several_files(ids: pa.ChunkedArray, table: Table) -> list[str]:
+    """Return a hint if files of a folder share ids, which may be numbered anew in each; rows are unsorted."""
+    if not isinstance(table.places, PartPlaces):
+        return []
+    codes = ids.combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    parts = len(table.places.starts) + 1
+    part = np.searchsorted(table.places.starts, np.arange(len(codes)), side="right")
+    count = int((np.bincount(np.unique(codes * parts + part) // parts) > 1).sum())
+    advice = "all rows of an id are one sequence; number them alike only if they are"
+    return [f"{count:,} ids are in several files: {advice}"] * bool(count)
 
 
 def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) -> pa.Array:
@@ -182,6 +199,25 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     raise DataError(f"column {column!r} holds neither numbers nor {times_are}")
 
 
+def _padded(cells: pa.Array) -> str:
+    """Return the first cell of text that is a number with a leading zero, or ""."""
+    if not is_text(cells.type):
+        return ""
+    found = words(cells)
+    found = found.filter(pc.match_substring_regex(found, r"^[-+]?0\d+$"))
+    return str(found[0]) if len(found) else ""
+
+
+def _doubts(cells: dict[str, pa.Array]) -> list[str]:
+    """Return a hint for every column of values whose numbers may be codes."""
+    padded = {column: cell for column, each in cells.items() if (cell := _padded(each))}
+    advice = "--kind tokens takes codes for names"
+    return [
+        f"column {column!r} holds {cell!r}, which is read as {float(cell):g}; {advice}"
+        for column, cell in padded.items()
+    ]
+
+
 def _flat(
     cells: dict[str, pa.Array], where: Where, options: ImportOptions, events: list[str] | None, decimal: Sign
 ) -> tuple[np.ndarray, SequenceKind, list[str]]:
@@ -197,6 +233,8 @@ def _flat(
     if events is None and len(cells) == 1 and may_be_words and options.kind != "values":
         try:
             read_numbers(only, where, column, decimal)
+            if options.kind == "tokens" and _padded(only):  # 007 and 7 are two codes
+                events = sorted(words(only).drop_null().unique().to_pylist())
         except DataError as error:
             if options.kind == "auto" and share_of(only, MEASURED) > 0.5:
                 raise DataError(f"{error}; --kind tokens takes all for names of events") from error

@@ -21,11 +21,10 @@ from .divisions import divide, folder_roles, role_of, visible_files
 from .options import ImportOptions
 from .plan import ImportPlan, at_position
 from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
-from .source import check_memory, is_list, notes_on, readable, words
+from .source import TEXTS, check_memory, is_list, notes_on, readable, words
 from .tables import Table
 
-TEXTS = (".txt",)
-LOOKED_AT = 16  # cells that must be names of files in a table of files
+LOOKED_AT = 16  # cells of which most are names of files in a table of files
 Wrong = dict[int, str] | None
 Read = Callable[[Path], tuple[int, np.ndarray]]
 """Returns the sample rate and the sequence of a file; rate 0: files may differ in it."""
@@ -234,14 +233,20 @@ def read_listed(table: Table, plan: ImportPlan) -> ImportPlan:
     """
     folder = table.path if table.path.is_dir() else table.path.parent
 
-    def is_media(name: str) -> bool:
-        return name.lower().endswith(SOUNDS + TEXTS) and os.path.isfile(folder / name)
-
     found = plan.sequences
     ends = found.lengths.cumsum()
     cells = [text.tobytes().decode(errors="replace") for text in np.split(found.flat, ends[:-1])]
-    if not cells or not all(map(is_media, cells[:LOOKED_AT])):
+    looked_at = list(filter(None, cells[:LOOKED_AT]))
+    named = [cell for cell in looked_at if cell.lower().endswith(SOUNDS + TEXTS)]
+    if 2 * len(named) <= len(looked_at):
         return plan
+    if not any(os.path.isfile(folder / cell) for cell in named):
+        if plan.options.kind == "text":
+            return plan
+        raise DataError(
+            f"{table.path.name} names files such as {named[0][:80]!r}, which are not in {folder}; --kind "
+            f"text takes the names for text"
+        )
     if is_list(found.columns["label"].type):
         raise DataError(f"{table.path.name} lists files and several labels for each; give one label")
     files = [folder / cell for cell in cells]

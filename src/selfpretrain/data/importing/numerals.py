@@ -15,6 +15,11 @@ WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"  # regular expression of a number without eit
 THOUSANDS = r"[-+]?[1-9]\d{0,2}(,\d{3})+"
 """Regular expression of a number whose commas may separate thousands."""
 
+AMOUNT = r"[-+]?\d{1,3}((\.\d{3})+,\d+|(,\d{3})+\.\d+)"
+"""Regular expression of a number that separates both thousands and decimals: 1.120,50 and 1,120.50."""
+POINTED = r"[-+]?[1-9]\d{0,2}\.\d{3}"
+"""Regular expression of a number whose point may separate thousands."""
+
 NO_COMMAS = (";", "\t", " ")  # separators of tables in which a comma belongs to a cell
 
 Sign = Literal[".", ",", "?"]
@@ -33,6 +38,18 @@ def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
     in_thousands = all(share_of(column, f"{THOUSANDS}|{WHOLE}") == 1 for column in columns)
     points = any(share_of(column, NUMBER) == 1 > share_of(column, WHOLE) for column in table)
     return "?" if separator not in NO_COMMAS or in_thousands or points else ","
+
+
+def has_amounts(array: pa.Array) -> bool:
+    """Return whether all cells are numbers, some of which separate thousands and decimals."""
+    return share_of(array, AMOUNT) > 0 and share_of(array, f"{AMOUNT}|{DECIMAL}|{NUMBER}") == 1
+
+
+def has_doubtful_points(table: Sequence[pa.Array]) -> bool:
+    """Return whether all cells are below 1000 and whole, or have three digits after a point: 718, 1.120."""
+    alike = all(share_of(column, rf"{POINTED}|[-+]?\d{{1,3}}") == 1 for column in table)
+    pointed = [share_of(column, POINTED) for column in table]
+    return alike and 0 < sum(pointed) < len(pointed)
 
 
 def has_commas(array: pa.Array) -> bool:

@@ -47,7 +47,7 @@ class ImportOptions:
     features: AudioFeatures = "raw"  # features of recordings
     header: bool = True  # whether the first row of a CSV file names the columns; else c1, c2, ...
     test: str = ""  # separate file of test sequences
-    encoding: str = ""  # of a text file; empty: UTF-8, else Latin-1
+    encoding: str = ""  # of a text file; empty: UTF-8, else Windows-1252
     skip_bad: bool = False  # skip files that cannot be read
     split_seed: Seed = 0  # seed of the split into train, val and test
 

@@ -37,6 +37,8 @@ class ImportPlan:
     others: dict[str, list[Any]] = field(default_factory=dict)  # columns of a file to predict, by name
     unseen: dict[int, str] = field(default_factory=dict)  # row -> its first event that training lacks
     origin: str = ""
+    unused: tuple[str, ...] = ()  # columns of a wide table that are no sequences and have no role
+    classes: tuple[str, ...] = ()  # columns of labels, each 0 or 1; empty: classes are what labels hold
 
     @property
     def signal(self) -> str:
@@ -70,7 +72,7 @@ class ImportPlan:
         if target == "auto":
             target = "reals" if look_real(labels) else "classes"
         found["target"] = TARGETS[target]
-        found["labels"] = join_names(sorted(labels), 40)
+        found["labels"] = join_names(self.classes or sorted(labels), 40)
         return self.found | found | self.found  # those of the reader win, in first place
 
 

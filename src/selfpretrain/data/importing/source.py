@@ -13,7 +13,20 @@ from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
 from ..sequences import SequenceKind, Sequences
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # text that means a missing label or number
+MISSING = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "<NA>",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "?",
+)  # text that means a missing label or number
+TEXTS = (".txt",)  # endings of files that hold a text each
 MAX_LINE = 1 << 26  # maximum length of a line in characters; a longer one is an error
 MAX_BYTES = 16 << 30
 """Maximum size in memory of the sequences of an import, as they are read; more is an error."""

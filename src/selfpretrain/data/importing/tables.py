@@ -175,14 +175,15 @@ def _of_text(path: Path, rows: TextRows) -> Table:
                         f"{len(order)}; is a quote or separator missing?"
                     )
             cells = {name: [row.cells[order[name]] for row in some] for name in columns}
-            advice = "which is not UTF-8; give --encoding, e.g. latin-1"
+            code = "UTF-8" if rows.code == "utf-8" else rows.code
+            advice = f"which is not {code}; give --encoding, e.g. latin-1"
             yield _batch(cells, pa.large_string(), first, places, advice)
 
     return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
 
 
 def _json_lines(path: Path) -> Table:
-    """Open a file with one JSON object per line; the columns are the keys of the first 100."""
+    """Open a file with one JSON object per line; the columns are the keys of all lines."""
     places = RowPlaces(path.name)
 
     def objects() -> Iterator[tuple[int, dict[str, object]]]:
@@ -208,7 +209,7 @@ def _json_lines(path: Path) -> Table:
             advice = "half of a letter of UTF-16; write U+FFFD instead, or the whole letter"
             yield _batch(values, None, first, places, advice)
 
-    columns = list(dict.fromkeys(key for _, row in islice(objects(), 100) for key in row))
+    columns = list(dict.fromkeys(key for _, row in objects() for key in row))
     return Table(path, columns, read, path.suffix[1:], places=places)
 
 

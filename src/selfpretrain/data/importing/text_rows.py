@@ -30,6 +30,7 @@ FIRST = 20  # rows by which a comment is told from a header
 HEAD = 1 << 20  # characters by which the separator is found; at most 100 lines
 ARFF_CELL = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"%{][^,%]*)?)\s*(,|$)""")
 """A cell of ARFF with the comma after it: quoted in one of two ways, or not."""
+EXCEL = re.compile(r'"?sep=.?"?')  # regular expression of a first line that tells Excel the separator
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}  # letters that mean another one after a backslash in ARFF
 
 csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
@@ -89,6 +90,7 @@ class TextRows:
 
     names: list[str]  # of the columns
     separator: str
+    code: str  # encoding
     how: str  # how the file is read, shown to the user
     read: Callable[[], Iterator[TextRow]]  # yields all rows but the header
 
@@ -124,7 +126,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
             f"{path.name} has two columns called {name[:40]!r}; rename one, or give --no-header if the first "
             f"row is data"
         )
-    return TextRows(names, separator, f"{SEPARATORS[separator]}, {code}", read)
+    return TextRows(names, separator, code, f"{SEPARATORS[separator]}, {code}", read)
 
 
 def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextRow]:
@@ -167,8 +169,9 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextR
 
 def _lines(file: TextIO, name: str, separator: str, taken: list[str]) -> Iterator[str]:
     """Yield the lines of a file, and record them; spaces that separate columns become one."""
-    for _, line in lines(file, name):
-        taken.append(" ".join(line.split()) if separator == " " else line)
+    for number, line in lines(file, name):
+        said = "\n" if number == 1 and EXCEL.fullmatch(line.strip()) else line
+        taken.append(" ".join(said.split()) if separator == " " else said)
         yield taken[-1]
 
 
@@ -192,7 +195,7 @@ def _separator(path: Path, code: str) -> str:
     size = 0
     with _text(path, code) as file:
         for _, line in lines(file, path.name):
-            head += [line] if line.strip() else []
+            head += [line] if line.strip() and (head or not EXCEL.fullmatch(line.strip())) else []
             size += len(line)
             if len(head) == 100 or size > HEAD:
                 break
@@ -260,7 +263,7 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
                 if line.strip() and not line.lstrip().startswith("%"):
                     yield TextRow(at, at, _arff_cells(line.strip(), f"{path.name}, line {at}"))
 
-    return TextRows(names, "", "ARFF", read)
+    return TextRows(names, "", code, "ARFF", read)
 
 
 def _arff_cells(line: str, where: str) -> list[str]:
@@ -294,13 +297,19 @@ def _text(path: Path, code: str) -> TextIO:
 
 
 def _encoding(path: Path) -> str:
-    """Return the encoding of a text file: UTF-16 by its mark, else UTF-8 if it can be that, else Latin-1."""
+    """Return the encoding of a text file: UTF-16 by its mark, UTF-8 if it can be that, else Windows-1252.
+
+    UTF-16 without a mark is known by its zeros, which are the same one of the two bytes of most letters.
+    """
     with path.open("rb") as file:
         start = file.read(1 << 20)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    zeros = [start[side::2].count(0) for side in (0, 1)]
+    if max(zeros) > max(len(start) // 4, 8 * min(zeros)):
+        return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
-        return "latin-1"
+        return "windows-1252"  # which is Latin-1 with quotes, dashes and the euro sign
     return "utf-8"

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
-from ...config import Count, Rate, Share, spec
+from ...config import Count, Natural, Rate, Share, spec
 from ...data.dataset import Augmentation, Batch, per_channel, to_device
 from ...data.spec import PositionClasses, SequenceSpec, Values
 
@@ -27,7 +27,7 @@ class Pictures(Augmentation):
     """
 
     symmetries: tuple[Symmetry, ...] = ()
-    shift: Annotated[int, Field(ge=0)] = 0
+    shift: Natural = 0
     patch: Count = 1
     kinds: Count = 1
 
@@ -105,7 +105,7 @@ class NoisySignals(Augmentation):
 class DroppedSymbols(Augmentation):
     """Symbols of a text replaced by a blank, each with probability ``rate``."""
 
-    blank: Annotated[int, Field(ge=0)]
+    blank: Natural
     rate: Share = 0.05
 
     def apply(self, batch: Batch, form: SequenceSpec, random: torch.Generator) -> Batch:

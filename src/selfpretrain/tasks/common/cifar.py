@@ -2,65 +2,46 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from ...config import Seed, spec
 from ...data.download import Download
-from ...data.spec import SequenceSpec
-from ...data.store import DatasetWriter
 from ...errors import DataError
-from ..base import Task
 from . import images
 from .augmentations import Pictures
-from .images import ImageBlock
-from .stored import Prepared, require_files
+from .images import ImageBlock, ImageTask
+from .stored import require_files
 from .unpickle import read_batch
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-
-DOWNLOADS = (
-    Download(
-        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-        into="cifar-10-batches-py",
-        size=170_498_071,
-        md5="c58f30108f718f92721af3b95e74349a",
-    ),
-)
-
 BATCHES = "cifar-10-batches-py"
-PLACES = (BATCHES, "uoft-cs/cifar10", "cifar10")
 
 
 @spec
-class Cifar(Prepared):
+class Cifar(ImageTask):
     """Which object is in the picture? Base class of the tasks on CIFAR-10."""
 
-    downloads = DOWNLOADS
-    places = PLACES
-    grey: ClassVar[bool] = False
+    downloads = (
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+            into=BATCHES,
+            size=170_498_071,
+            md5="c58f30108f718f92721af3b95e74349a",
+        ),
+    )
+    places = (BATCHES, "uoft-cs/cifar10", "cifar10")
+    names = NAMES
     augmentation = Pictures(("left-right",), shift=4)
 
     split_seed: Seed = 0  # seed of the choice of the 5,000 validation images
 
-    def write(self, out: DatasetWriter) -> SequenceSpec:
-        """Write the images as one grey or three colour channels of 256 levels."""
-        if self.made_up:
-            blocks = images.make_synthetic(1 if self.grey else 3)
-            return images.write(out, blocks, NAMES, self.split_seed, val=20)
-        blocks = read_blocks(self)
-        if self.grey:
-            blocks = (ImageBlock(images.grey(block.pixels), block.labels, block.test) for block in blocks)
-        return images.write(out, blocks, NAMES, self.split_seed)
-
-
-def read_blocks(task: Task) -> Iterator[ImageBlock]:
-    """Yield all images in order, from the authors' folder or from the Parquet files of uoft-cs/cifar10."""
-    folder = require_files(task, *PLACES)
-    if folder.name != BATCHES:
-        yield from read_parquet(folder, "img")
-        return
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
+    def blocks(self) -> Iterator[ImageBlock]:
+        """Yield the images of the authors' folder, or of the Parquet files of uoft-cs/cifar10."""
+        folder = require_files(self, *self.places)
+        if folder.name != BATCHES:
+            yield from read_parquet(folder, "img")
+            return
+        for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+            yield ImageBlock(*read_batch(folder / name), test=name == "test_batch")
 
 
 def read_parquet(folder: Path, column: str) -> Iterator[ImageBlock]:

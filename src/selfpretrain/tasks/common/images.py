@@ -1,8 +1,9 @@
-"""Write images as sequences of pixels, row by row; shared by the image tasks."""
+"""Base class of the image tasks, whose sequences are pixels, row by row; and patches of cells."""
 
+import abc
 import io
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,10 @@ from ...data.spec import Classes, SequenceSpec
 from ...data.splits import stratified_order
 from ...data.store import DatasetWriter
 from ...system.events import report_progress
-from .stored import Moments
+from .stored import Moments, Prepared
 
 VAL = 5000  # training images held out for validation
+FEW = 20  # the same of synthetic images
 
 
 @dataclass(frozen=True)
@@ -25,37 +27,39 @@ class ImageBlock:
     test: bool
 
 
-def write(
-    out: DatasetWriter,
-    blocks: Iterable[ImageBlock],
-    names: tuple[str, ...],
-    seed: int,
-    val: int | None = None,
-) -> SequenceSpec:
-    """Write images in order as sequences of bytes, and hold out validation images from the training part.
+class ImageTask(Prepared):
+    """A task whose sequences are the pixels of images, of one or three channels of 256 levels."""
 
-    Args:
-        val: number of validation images, equally many of every class; None: ``VAL``.
-    """
-    moments = Moments()
-    labels = []
-    test = []
-    starts = []
-    for block in blocks:
-        n, height, width, channels = block.pixels.shape
-        sequences = block.pixels.reshape(n, height * width, channels)
-        starts.append(out.append(sequences.reshape(-1, channels)) + height * width * np.arange(n))
-        labels.append(block.labels)
-        test.append(np.full(n, block.test))
-        moments.add(sequences)
-        report_progress("images", sum(map(len, labels)))
-    targets = np.concatenate(labels)
-    split = np.where(np.concatenate(test), 2, 0)
-    pool = np.flatnonzero(split == 0)
-    split[pool[stratified_order(targets[pool], seed)[: VAL if val is None else val]]] = 1
-    length = sequences.shape[1]
-    out.add_examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
-    return SequenceSpec(moments.values(split == 0, 256, (0.0, 255.0)), length, Classes(names))
+    names: tuple[str, ...]  # of the classes
+    channels: int = 1
+    split_seed: int  # a field of every subclass
+
+    @abc.abstractmethod
+    def blocks(self) -> Iterator[ImageBlock]:
+        """Yield all images in order; coloured ones are made grey if the task has one channel."""
+
+    def write(self, out: DatasetWriter) -> SequenceSpec:
+        """Write the images in order, and hold out validation images, equally many of every class."""
+        moments = Moments()
+        labels = []
+        test = []
+        starts = []
+        for block in make_synthetic(self.channels) if self.made_up else self.blocks():
+            pixels = block.pixels if block.pixels.shape[3] == self.channels else grey(block.pixels)
+            n, height, width, channels = pixels.shape
+            sequences = pixels.reshape(n, height * width, channels)
+            starts.append(out.append(sequences.reshape(-1, channels)) + height * width * np.arange(n))
+            labels.append(block.labels)
+            test.append(np.full(n, block.test))
+            moments.add(sequences)
+            report_progress("images", sum(map(len, labels)))
+        targets = np.concatenate(labels)
+        split = np.where(np.concatenate(test), 2, 0)
+        pool = np.flatnonzero(split == 0)
+        split[pool[stratified_order(targets[pool], self.split_seed)[: FEW if self.made_up else VAL]]] = 1
+        length = sequences.shape[1]
+        out.add_examples(np.concatenate(starts), np.full(len(targets), length), targets, split)
+        return SequenceSpec(moments.values(split == 0, 256, (0.0, 255.0)), length, Classes(self.names))
 
 
 def grey(pixels: np.ndarray) -> np.ndarray:

@@ -4,12 +4,11 @@ Images are generated here or read from Long Range Arena's release, and stored co
 black.
 """
 
-import abc
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -40,17 +39,6 @@ SQUARES = {16: 1, 32: 1, 64: 1, 128: 2, 256: 3}
 BINS = 32  # bins of the distance between markers, up to the side of an image
 
 
-class Images(abc.ABC):
-    """A source of images, in the order in which they are written."""
-
-    side: int  # pixels per side
-    split: np.ndarray  # (n,) 0 train, 1 val, 2 test
-
-    @abc.abstractmethod
-    def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (n, side, side) uint8 pixels and (n,) labels, 1 for connected."""
-
-
 @spec
 class PathfinderTask(Prepared):
     """Are both markers on the same contour? Base class of all resolutions."""
@@ -69,14 +57,11 @@ class PathfinderTask(Prepared):
     test: Count = 20_000  # test images
     seed: Seed = 0  # seed of the generator; with source=lra, of the random split
 
-    @property
-    @abc.abstractmethod
-    def side(self) -> int:
-        """Return the pixels per side of the real images; synthetic ones have 16."""
+    side: ClassVar[int]  # pixels per side of the real images; synthetic ones have 16
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write train, val and test; an interrupted call resumes from its last checkpoint."""
-        images: Images
+        images: Generated | Released | Synthetic
         if self.made_up:
             images = Synthetic()
         else:
@@ -113,7 +98,7 @@ def card(baselines: str, leaks: str) -> Card:
     )
 
 
-class Generated(Images):
+class Generated:
     """Generated images; every split has its own random stream, so a smaller split is a subset."""
 
     def __init__(self, task: PathfinderTask) -> None:
@@ -128,14 +113,14 @@ class Generated(Images):
         self.seeds = pathfinder.seeds(task.seed, np.concatenate(rows))
 
     def read(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Generate these images on all cores."""
+        """Generate (n, side, side) uint8 pixels and (n,) labels, 1 for connected, on all cores."""
         from ..generators import pathfinder
 
         images, labels, _ = pathfinder.images(self.seeds[rows], self.settings, threads=usable_cores())
         return images, labels
 
 
-class Released(Images):
+class Released:
     """Files of the release, with a random 80/10/10 split."""
 
     def __init__(self, task: PathfinderTask) -> None:
@@ -170,7 +155,7 @@ class Released(Images):
         return pixels
 
 
-class Synthetic(Images):
+class Synthetic:
     """Small synthetic images of two straight dashed lines: 80 in train, 40 in each of val and test."""
 
     side = 16

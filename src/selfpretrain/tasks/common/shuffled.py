@@ -6,12 +6,10 @@ The task tests whether self-pretraining learns more than locality.
 
 from dataclasses import replace
 from operator import attrgetter
-from typing import Annotated
 
 import torch
-from pydantic import Field
 
-from ...config import Count, spec
+from ...config import Count, Natural, spec
 from ...data.dataset import SequenceDataset
 from ...data.spec import Split
 from ...errors import SpecError
@@ -29,7 +27,7 @@ class Shuffled(Task):
 
     task: Task
     block: Count = 1
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
 
     @property
     def name(self) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
+from sklearn.metrics import accuracy_score, f1_score, r2_score
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ...data.dataset import SequenceDataset, generator
@@ -43,8 +45,6 @@ def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
     Raises:
         DataError: if a split has no labelled example.
     """
-    from threadpoolctl import threadpool_limits
-
     form = task.form
     if isinstance(form.target, PositionClasses):
         limit = min(limit, max(MAX_POSITIONS // form.length, 1))
@@ -126,22 +126,16 @@ def _quality(form: SequenceSpec, model: Fitted, x: Matrix, examples: SequenceDat
 
 def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     """Return the share of correct predictions, in [0, 1]."""
-    from sklearn.metrics import accuracy_score
-
     return float(accuracy_score(y_true, y_pred))
 
 
 def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     """Return the share of explained variance, at most 1; NaN if all true values are equal."""
-    from sklearn.metrics import r2_score
-
     return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
 
 
 def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     """Return F1 over all pairs of an example and a class; 1 if there are no true and no predicted classes."""
-    from sklearn.metrics import f1_score
-
     return float(f1_score(y_true.ravel(), y_pred.ravel(), zero_division=1.0))
 
 

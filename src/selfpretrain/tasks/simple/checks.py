@@ -6,7 +6,7 @@ import torch
 from ...data.dataset import SequenceDataset
 from ...data.spec import SequenceSpec, Values
 from .features import Features, Numbers, State
-from .models import LinearModel, SavedModel
+from .models import LinearModel, SavedModel, Trees
 
 POSITIONS = 64  # maximum number of positions of the sequences that are tried
 WHOLE = (torch.int64,)
@@ -57,13 +57,11 @@ def check_columns(form: SequenceSpec, features: Features, model: SavedModel) -> 
     columns = x.shape[1]
     if isinstance(features, Numbers) and len(features.mean) != columns:
         raise ValueError(f"means of {len(features.mean)} features, but there are {columns}")
-    if isinstance(model, LinearModel):
-        fits = len(model.coef) == columns
+    if isinstance(model, Trees):
+        inside = (model.root >= 0) & (model.root < len(model.feature))
+        fits = bool((model.feature < columns).all() and inside.all())
     else:
-        nodes = len(model.feature)
-        fits = bool(
-            (model.feature < columns).all() and (model.root >= 0).all() and (model.root < nodes).all()
-        )
+        fits = isinstance(model, LinearModel) and len(model.coef) == columns
     if not fits:
         raise ValueError(f"the weights are not those of {columns} features")
     if not np.isfinite(model.scores(x)).all():

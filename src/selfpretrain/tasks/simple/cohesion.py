@@ -9,31 +9,47 @@ import numpy as np
 
 from ...data.dataset import SequenceDataset, concatenated
 from ...data.ngrams import BOUNDARIES, LONGEST, NgramCounts, gram_codes, mix, owners
-from .features import ALL, Numbers, State
-from .symbols import AROUND, Codes, Windows, hashed, joined
+from .features import ALL, AROUND, Features, Numbers, State
+from .symbols import Codes, Windows, hashed, joined
 
 BINS = 10  # bins of each of these numbers
 NEAR = 2  # positions on either side whose numbers are features
 BEYOND = -1.0  # a number that a position has none of, since the sequence ends
 
 
-class CohesionWindows(Windows):
+class Counted(Features):
+    """Features of the n-grams that all training sequences contain, whose counts are saved with them."""
+
+    def __init__(self) -> None:
+        self.statistics = NgramCounts()
+
+    def measure(self, everything: SequenceDataset) -> None:
+        """Count n-grams."""
+        self.statistics.measure(concatenated(everything), owners(everything.lengths[0]))
+
+    def state(self) -> State:
+        """Return the parameters and the counts."""
+        return super().state() | self.statistics.state()
+
+    def load(self, state: State) -> None:
+        """Set the parameters and the counts."""
+        super().load(state)
+        self.statistics.load(state)
+
+
+class CohesionWindows(Counted, Windows):
     """The symbols around a position, and the numbers of the boundaries around it, in bins at quantiles."""
 
     name = f"the {AROUND} symbols on either side, and statistics of {ALL}"
     parameters = ("codes", "idf", "edges")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.statistics = NgramCounts()
-        self.edges = np.empty((len(BOUNDARIES), 0))
+    edges = np.empty((len(BOUNDARIES), 0))
 
     def measure(self, everything: SequenceDataset) -> None:
         """Count n-grams, and choose the edges of the bins."""
-        flat = concatenated(everything)
+        super().measure(everything)
         owner = owners(everything.lengths[0])
-        self.statistics.measure(flat, owner)
-        values = self.statistics.boundaries(flat, owner)[:, owner[:-1] == owner[1:]]
+        inside = owner[:-1] == owner[1:]
+        values = self.statistics.boundaries(concatenated(everything), owner)[:, inside]
         self.edges = np.quantile(values, np.arange(1, BINS) / BINS, axis=1).T.copy()
 
     def encode(self, flat: np.ndarray, lengths: np.ndarray) -> Codes:
@@ -53,29 +69,12 @@ class CohesionWindows(Windows):
                 parts.append((mix(mark, bins[kept]), row[kept]))
         return joined(parts)
 
-    def state(self) -> State:
-        """Return codes, edges and tables."""
-        return super().state() | self.statistics.state()
 
-    def load(self, state: State) -> None:
-        """Set codes, edges and tables."""
-        super().load(state)
-        self.statistics.load(state)
-
-
-class CohesionNumbers(Numbers):
+class CohesionNumbers(Counted, Numbers):
     """The numbers of the boundaries around a position, and counts of the n-grams there, for trees."""
 
     name = f"statistics of {ALL}"
     of_positions = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.statistics = NgramCounts()
-
-    def measure(self, everything: SequenceDataset) -> None:
-        """Count n-grams."""
-        self.statistics.measure(concatenated(everything), owners(everything.lengths[0]))
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:
         """Return (positions, features)."""
@@ -90,15 +89,6 @@ class CohesionNumbers(Numbers):
             values = self.statistics.values(f"log count {n}", codes)
             for offset in range(1 - n - NEAR, NEAR + 1):
                 yield _at(values, owner, offset, n)
-
-    def state(self) -> State:
-        """Return mean, spread and tables."""
-        return super().state() | self.statistics.state()
-
-    def load(self, state: State) -> None:
-        """Set mean, spread and tables."""
-        super().load(state)
-        self.statistics.load(state)
 
 
 def _at(values: np.ndarray, owner: np.ndarray, offset: int, width: int) -> np.ndarray:

@@ -43,7 +43,8 @@ class Features(abc.ABC):
     name: str
     of_all = False  # whether the parameters are measured on all training sequences, labelled or not
     of_positions = False  # whether there is a row per position, not per example
-    parameters: tuple[str, ...] = ()  # names of the attributes, all of them arrays, that are saved
+    parameters: tuple[str, ...] = ()  # names of the attributes, arrays or whole numbers, that are saved
+    computed: "Computed | None" = None  # what is remembered to save time
 
     def measure(self, everything: SequenceDataset) -> None:  # noqa: B027  # most features need nothing
         """Measure what needs no labels on all training sequences, before ``fit``."""
@@ -61,8 +62,10 @@ class Features(abc.ABC):
         return again
 
     def forgetful(self) -> Self:
-        """Return these features without what they remember to save time."""
-        return self
+        """Return a copy that remembers nothing."""
+        again = copy.copy(self)
+        again.computed = None
+        return again
 
     @abc.abstractmethod
     def transform(self, examples: SequenceDataset) -> Matrix:
@@ -70,14 +73,16 @@ class Features(abc.ABC):
 
     def state(self) -> State:
         """Return the parameters: codes, whose 64 bits are stored as signed integers, and numbers."""
-        found = {name: np.asarray(getattr(self, name)) for name in self.parameters}
+        found = {name: np.atleast_1d(getattr(self, name)) for name in self.parameters}
         found = {k: x.view(np.int64) if x.dtype == np.uint64 else x for k, x in found.items()}
         return {name: torch.from_numpy(x) for name, x in found.items()}
 
     def load(self, state: State) -> None:
         """Set the parameters."""
         for name in self.parameters:
-            setattr(self, name, state[name].numpy().view(getattr(self, name).dtype))
+            known = getattr(self, name)
+            found = state[name].numpy()
+            setattr(self, name, int(found[0]) if isinstance(known, int) else found.view(known.dtype))
 
 
 class Computed:
@@ -105,21 +110,12 @@ class Numbers(Features):
 
     parameters: tuple[str, ...] = ("mean", "spread")
     once = False  # whether ``compute`` needs nothing that ``fit`` measures, so that folds share its results
-
-    def __init__(self) -> None:
-        self.mean = np.zeros(1)
-        self.spread = np.ones(1)
-        self.computed: Computed | None = None
+    mean = np.zeros(1)
+    spread = np.ones(1)
 
     def measure(self, everything: SequenceDataset) -> None:
         """Remember from here on what was computed, if that is of use; see ``once``."""
         self.computed = Computed(everything.flat) if self.once else None
-
-    def forgetful(self) -> Self:
-        """Return a copy that remembers nothing."""
-        again = copy.copy(self)
-        again.computed = None
-        return again
 
     @abc.abstractmethod
     def compute(self, examples: SequenceDataset) -> np.ndarray:
@@ -159,9 +155,7 @@ class NumbersOfValues(Numbers):
     A channel whose values are small is divided by a unit of its own, a power of two that changes no digit.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.unit = np.ones(1)
+    unit = np.ones(1)
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure the units, and mean and spread."""
@@ -271,10 +265,7 @@ class FlatValues(NumbersOfValues):
 
     name = "values"
     absent = np.nan  # what stands where a sequence has ended, before it is standardised; NaN: the mean
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.width = 0  # numbers of a sequence
+    width = 0  # numbers of a sequence
 
     def fit(self, examples: SequenceDataset) -> None:
         """Measure the length, and mean and spread."""
@@ -332,7 +323,6 @@ class HandMade(NumbersOfValues):
     name = "statistics"
 
     def __init__(self, statistics: Callable[[SequenceDataset], Any]) -> None:
-        super().__init__()
         self.statistics = statistics
 
     def compute(self, examples: SequenceDataset) -> np.ndarray:

@@ -31,13 +31,10 @@ class CompetingKernels(Numbers):
     """What kernels that compete in groups gain, and how often they lose, at dilations of powers of two."""
 
     name = "competing kernels (Hydra)"
-    parameters = ("mean", "spread", "scale")
+    parameters = ("mean", "spread", "scale", "length")
     once = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.length = 1  # of the longest sequence
-        self.scale = np.ones(1)  # standard deviation of every channel
+    length = 1  # of the longest sequence
+    scale = np.ones(1)  # standard deviation of every channel
 
     def measure(self, everything: SequenceDataset) -> None:
         """Measure the length, and the scale of every channel."""
@@ -77,10 +74,6 @@ class CompetingKernels(Numbers):
             found.append(np.sqrt(np.concatenate(sums, axis=None) * (self.length / x.shape[1])))
         return np.stack(found)
 
-    def state(self) -> State:
-        """Return mean, spread, scale and length."""
-        return super().state() | {"length": torch.tensor([self.length])}
-
     def load(self, state: State) -> None:
         """Set mean, spread, scale and length.
 
@@ -88,7 +81,6 @@ class CompetingKernels(Numbers):
             ValueError: if the features are not those of that length, or the scale is not positive.
         """
         super().load(state)
-        self.length = int(state["length"][0])
         if self.length < 1 or len(self.mean) != 2 * GROUPS * KERNELS * _dilations(self.length):
             raise ValueError(f"{len(self.mean)} features of {self.length} positions")
         if not (self.scale > 0).all():

@@ -6,7 +6,6 @@ Source: Dempster, Schmidt and Webb (2024), QUANT: a minimalist interval method f
 from itertools import pairwise
 
 import numpy as np
-import torch
 from jaxtyping import Float64
 
 from ...data.dataset import SequenceDataset
@@ -26,11 +25,9 @@ class IntervalQuantiles(NumbersOfValues):
     """Quantiles of intervals of a channel, of its first and second differences, and of its spectrum."""
 
     name = "quantiles of intervals (QUANT)"
+    parameters = ("mean", "spread", "length")
     once = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.length = 1  # of the longest sequence: the intervals of others are stretched
+    length = 1  # of the longest sequence: the intervals of others are stretched
 
     def measure(self, everything: SequenceDataset) -> None:
         """Measure the length."""
@@ -63,10 +60,6 @@ class IntervalQuantiles(NumbersOfValues):
                 found.append(quantiles(series[:, first:last], number))
         return np.concatenate(found, axis=1)
 
-    def state(self) -> State:
-        """Return mean, spread, units and length."""
-        return super().state() | {"length": torch.tensor([self.length])}
-
     def load(self, state: State) -> None:
         """Set mean, spread, units and length.
 
@@ -74,7 +67,6 @@ class IntervalQuantiles(NumbersOfValues):
             ValueError: if there are fewer features than positions.
         """
         super().load(state)
-        self.length = int(state["length"][0])
         if not 1 <= self.length <= len(self.mean):
             raise ValueError(f"{len(self.mean)} features of {self.length} positions")
 

@@ -42,7 +42,6 @@ class KernelShares(Numbers):
     name = "kernels (MiniRocket)"
 
     def __init__(self, number: int = FEATURES) -> None:
-        super().__init__()
         self.number = number  # approximate, of features
         self.thresholds: Thresholds = []
 

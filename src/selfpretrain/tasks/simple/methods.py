@@ -102,22 +102,14 @@ class ModelKind:
 
 @dataclass(frozen=True)
 class Method:
-    """Features, a model on them, and where the method is used on some data.
+    """Features, a model on them, and where the method is used on some data."""
 
-    Args:
-        features: returns new features.
-        grid: settings of the model, of which the best is chosen on validation.
-        candidate: whether ``fit`` tries it.
-        baseline: whether reports score it.
-        many: whether the baseline is fast enough for many examples.
-    """
-
-    features: Callable[[], Features]
+    features: Callable[[], Features]  # returns new features
     model: ModelKind
-    grid: Sequence[Any]
-    candidate: bool = False
-    baseline: bool = False
-    many: bool = False
+    grid: Sequence[Any]  # settings of the model, of which the best is chosen on validation
+    candidate: bool = False  # whether ``fit`` tries it
+    baseline: bool = False  # whether reports score it
+    many: bool = False  # whether the baseline is fast enough for many examples
 
     def name(self, target: Target) -> str:
         """Return what it is, e.g. "logistic regression on 1-4-grams"."""

@@ -3,11 +3,14 @@
 Linear models are logistic and ridge regression, fitted by scikit-learn. Boosted and random trees are saved as
 tensors and evaluated here. Other models of scikit-learn are used as they are: baselines are scored with them,
 and none of them is saved.
+
+Models are fitted to y, (n,) classes or numbers, or (n, K) indicators of classes; weights have the same shape.
 """
 
+import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -40,49 +43,67 @@ LEAST = 1e-3  # least probability of a class by random trees: of few, none is ce
 
 
 @dataclass(frozen=True)
-class LinearModel:
+class SavedModel(abc.ABC):
+    """A model whose fields are arrays, which are saved as tensors."""
+
+    kind: ClassVar[str]
+    counted: ClassVar[tuple[str, ...]]  # arrays whose numbers are the parameters
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of weights, or of thresholds and answers."""
+        return sum(getattr(self, name).size for name in self.counted)
+
+    def scores(self, x: Matrix) -> np.ndarray:
+        """Return logits, or numbers (rows, K)."""
+        return x.scores(self._scores) if isinstance(x, Rows) else self._scores(x)
+
+    def state(self) -> State:
+        """Return everything that ``load`` needs."""
+        return {each.name: torch.from_numpy(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def load(cls, state: State, outputs: int) -> Self:
+        """Return the model of ``state()``.
+
+        Raises:
+            ValueError: if the arrays are not those of a model with as many outputs, or trees do not end.
+        """
+        found = cls(**{each.name: state[each.name].numpy() for each in fields(cls)})
+        found._check(outputs)
+        return found
+
+    @abc.abstractmethod
+    def _scores(self, x: Any) -> np.ndarray:
+        """Return the scores of a matrix that is in memory."""
+
+    @abc.abstractmethod
+    def _check(self, outputs: int) -> None:
+        """Raise ValueError if the arrays do not fit together."""
+
+
+@dataclass(frozen=True)
+class LinearModel(SavedModel):
     """Scores of every output: x @ coef + bias."""
 
     coef: np.ndarray  # (features, K)
     bias: np.ndarray  # (K,)
 
     kind = "linear"
+    counted = ("coef", "bias")
 
-    @property
-    def parameters(self) -> int:
-        """Return the number of weights."""
-        return self.coef.size + self.bias.size
-
-    def scores(self, x: Matrix) -> np.ndarray:
-        """Return logits, or numbers (rows, K)."""
-        if isinstance(x, Rows):
-            return x.scores(self.scores)
+    def _scores(self, x: Any) -> np.ndarray:
         return np.asarray(x @ self.coef) + self.bias
 
-    def state(self) -> State:
-        """Return everything that ``load`` needs."""
-        return {"coef": torch.from_numpy(self.coef), "bias": torch.from_numpy(self.bias)}
-
-    @classmethod
-    def load(cls, state: State, outputs: int) -> "LinearModel":
-        """Return the model of ``state()``.
-
-        Raises:
-            ValueError: if the weights are not those of a model with as many outputs.
-        """
-        coef = state["coef"].numpy()
-        bias = state["bias"].numpy()
-        if coef.shape[1:] != (outputs,) or bias.shape != (outputs,):
-            raise ValueError(f"weights {coef.shape} and {bias.shape} for {outputs} outputs")
-        return cls(coef, bias)
+    def _check(self, outputs: int) -> None:
+        if self.coef.shape[1:] != (outputs,) or self.bias.shape != (outputs,):
+            raise ValueError(f"weights {self.coef.shape} and {self.bias.shape} for {outputs} outputs")
 
 
 def fit_linear(x: Matrix, y: np.ndarray, weights: np.ndarray, target: Target, strength: float) -> LinearModel:
     """Fit logistic regression to classes, or ridge regression to numbers.
 
     Args:
-        y: (n,) classes or numbers, or (n, K) indicators of classes.
-        weights: (n,), or (n, K) for indicators.
         strength: inverse strength of regularisation.
     """
     if isinstance(target, Reals):
@@ -130,21 +151,14 @@ def _logistic(x: Matrix, y: np.ndarray, weights: np.ndarray, classes: int, stren
 
 
 @dataclass(frozen=True)
-class Trees:
-    """Decision trees, the nodes of all in one row, children after their parents.
+class Trees(SavedModel):
+    """Decision trees, the nodes of all in one row, children after their parents."""
 
-    Args:
-        feature: (nodes,) feature that a node asks for, negative in a leaf.
-        threshold: (nodes,) a row whose feature is at most that goes to the left.
-        left, right: (nodes,) children.
-        root: (trees,) first node of every tree.
-    """
-
-    feature: np.ndarray
-    threshold: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    root: np.ndarray
+    feature: np.ndarray  # (nodes,) feature that a node asks for, negative in a leaf
+    threshold: np.ndarray  # (nodes,) a row whose feature is at most that goes to the left
+    left: np.ndarray  # (nodes,) child
+    right: np.ndarray  # (nodes,) child
+    root: np.ndarray  # (trees,) first node of every tree
 
     def leaves(self, x: np.ndarray) -> Iterator[np.ndarray]:
         """Yield for every tree the leaf that each row comes to."""
@@ -157,91 +171,47 @@ class Trees:
                 node = np.where(inner, np.where(below, self.left[node], self.right[node]), node)
             yield node
 
-    def state(self) -> State:
-        """Return everything that ``load`` needs."""
-        return {each.name: torch.from_numpy(getattr(self, each.name)) for each in fields(self)}
-
-    @classmethod
-    def of(cls, state: State) -> Self:
-        """Return the trees of ``state()``.
-
-        Raises:
-            ValueError: if they do not end.
-        """
-        found = cls(**{each.name: state[each.name].numpy() for each in fields(cls)})
-        inner = found.feature >= 0
-        children = np.stack([found.left[inner], found.right[inner]])
+    def _check(self, outputs: int) -> None:
+        inner = self.feature >= 0
+        children = np.stack([self.left[inner], self.right[inner]])
         # Children come after their parents, so that no walk from a root can go on for ever.
         if (children <= np.flatnonzero(inner)).any() or (children >= len(inner)).any():
             raise ValueError("the children of a node are not after it")
-        return found
 
 
 @dataclass(frozen=True)
 class BoostedTrees(Trees):
-    """Scores of every output: its bias, and the sum of the answers of its trees.
+    """Scores of every output: its bias, and the sum of the answers of its trees."""
 
-    Args:
-        value: (nodes,) answer of a leaf.
-        output: (trees,) output that a tree belongs to.
-        bias: (K,).
-    """
-
-    value: np.ndarray
-    output: np.ndarray
-    bias: np.ndarray
+    value: np.ndarray  # (nodes,) answer of a leaf
+    output: np.ndarray  # (trees,) output that a tree belongs to
+    bias: np.ndarray  # (K,)
 
     kind = "boosted"
+    counted = ("value", "bias")
 
-    @property
-    def parameters(self) -> int:
-        """Return the number of thresholds and answers."""
-        return len(self.value) + self.bias.size
-
-    def scores(self, x: Matrix) -> np.ndarray:
-        """Return logits, or numbers (rows, K)."""
-        if isinstance(x, Rows):
-            return x.scores(self.scores)
+    def _scores(self, x: Any) -> np.ndarray:
         found = np.tile(self.bias, (len(x), 1))
         for leaf, output in zip(self.leaves(x), self.output, strict=True):
             found[:, output] += self.value[leaf]
         return found
 
-    @classmethod
-    def load(cls, state: State, outputs: int) -> "BoostedTrees":
-        """Return the model of ``state()``.
-
-        Raises:
-            ValueError: if the trees are not those of a model with as many outputs, or do not end.
-        """
-        found = cls.of(state)
-        if found.bias.shape != (outputs,) or not np.isin(found.output, np.arange(outputs)).all():
-            raise ValueError(f"trees and biases {found.bias.shape} for {outputs} outputs")
-        return found
+    def _check(self, outputs: int) -> None:
+        super()._check(outputs)
+        if self.bias.shape != (outputs,) or not np.isin(self.output, np.arange(outputs)).all():
+            raise ValueError(f"trees and biases {self.bias.shape} for {outputs} outputs")
 
 
 @dataclass(frozen=True)
 class RandomTrees(Trees):
-    """Logits of the mean probabilities of all trees, or the mean of their numbers.
+    """Logits of the mean probabilities of all trees, or the mean of their numbers."""
 
-    Args:
-        answers: (leaves, K) shares of the classes among the training rows of a leaf, or their mean number, in
-            the order of nodes.
-    """
-
-    answers: np.ndarray
+    answers: np.ndarray  # (leaves, K) shares of classes in a leaf, or mean number; in the order of nodes
 
     kind = "random"
+    counted = ("answers",)
 
-    @property
-    def parameters(self) -> int:
-        """Return the number of thresholds and answers."""
-        return self.answers.size
-
-    def scores(self, x: Matrix) -> np.ndarray:
-        """Return logits, or numbers (rows, K)."""
-        if isinstance(x, Rows):
-            return x.scores(self.scores)
+    def _scores(self, x: Any) -> np.ndarray:
         number = np.cumsum(self.feature < 0) - 1  # of a leaf
         found = np.zeros((len(x), self.answers.shape[1]))
         for leaf in self.leaves(x):
@@ -249,19 +219,11 @@ class RandomTrees(Trees):
         mean = found / len(self.root)
         return np.asarray(mean if mean.shape[1] == 1 else np.log(np.maximum(mean, LEAST)))
 
-    @classmethod
-    def load(cls, state: State, outputs: int) -> "RandomTrees":
-        """Return the model of ``state()``.
-
-        Raises:
-            ValueError: if the trees are not those of a model with as many outputs, or do not end.
-        """
-        found = cls.of(state)
-        if found.answers.shape != ((found.feature < 0).sum(), outputs) or not len(found.root):
-            raise ValueError(
-                f"{len(found.root)} trees with answers {found.answers.shape} for {outputs} outputs"
-            )
-        return found
+    def _check(self, outputs: int) -> None:
+        super()._check(outputs)
+        if self.answers.shape != ((self.feature < 0).sum(), outputs) or not len(self.root):
+            answers = f"{len(self.root)} trees with answers {self.answers.shape}"
+            raise ValueError(f"{answers} for {outputs} outputs")
 
 
 def fit_random(
@@ -270,8 +232,6 @@ def fit_random(
     """Fit extremely randomised trees with entropy to classes, or with squared error to numbers.
 
     Args:
-        y: (n,) classes or numbers.
-        weights: (n,).
         share: features that a question is chosen from, as a share of all.
 
     Source: Geurts, Ernst and Wehenkel (2006), Extremely randomized trees.
@@ -298,8 +258,6 @@ def fit_boosted(
     """Fit gradient boosting with log loss to classes, or with squared error to numbers.
 
     Args:
-        y: (n,) classes or numbers, or (n, K) indicators of classes.
-        weights: (n,), or (n, K) for indicators.
         depth: most questions from the root of a tree to a leaf.
 
     Source: Friedman (2002), Stochastic gradient boosting.
@@ -370,9 +328,6 @@ def _of_nodes(trees: list[Any], name: str, kind: type) -> np.ndarray:
     """Return one number of every node of some trees."""
     parts = [getattr(tree, name).reshape(tree.node_count).astype(kind) for tree in trees]
     return np.concatenate(parts) if parts else np.empty(0, dtype=kind)
-
-
-SavedModel = LinearModel | BoostedTrees | RandomTrees
 
 
 @dataclass(frozen=True)

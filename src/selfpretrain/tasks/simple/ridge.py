@@ -35,8 +35,7 @@ def fit_ridge(x: np.ndarray, y: np.ndarray, weights: np.ndarray, target: Target,
     """Fit ridge regression to classes, or to numbers as ``fit_linear``.
 
     Args:
-        y: (n,) classes or numbers, or (n, K) indicators of classes.
-        weights: (n,), or (n, K) for indicators; above 0.
+        weights: those of ``models``, above 0.
         setting: strengths of regularisation, of which the best is chosen; of numbers, inverse strength.
     """
     if isinstance(target, Reals):

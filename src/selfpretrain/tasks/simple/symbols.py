@@ -12,12 +12,11 @@ from scipy import sparse
 from ...data.dataset import SequenceDataset, concatenated, sequences
 from ...data.ngrams import gram_codes, mix
 from ...system.time_limit import check_time
-from .features import Features, Matrix, in_parts, parted
+from .features import AROUND, Features, Matrix, in_parts, parted
 
 GRAMS = 4  # length of the longest n-gram
 ENDING = 9  # length of the longest ending, its sign included
 BEGINNING = 4  # length of the longest beginning, its sign included
-AROUND = 4  # neighbours on either side of a position
 MAX_FEATURES = 200_000  # maximum number of features of symbols; the most frequent ones are kept
 CHUNK = 1_000_000  # positions that are encoded at a time
 Codes = tuple[np.ndarray, np.ndarray]  # codes of features (uint64), and the number of the row that has each
@@ -28,10 +27,8 @@ class SymbolFeatures(Features):
 
     parameters: tuple[str, ...] = ("codes", "idf")
     weighted = False  # whether features have TF-IDF weights
-
-    def __init__(self) -> None:
-        self.codes = np.empty(0, dtype=np.uint64)
-        self.idf = np.empty(0)
+    codes = np.empty(0, dtype=np.uint64)
+    idf = np.empty(0)
 
     @abc.abstractmethod
     def encode(self, flat: np.ndarray, lengths: np.ndarray) -> Codes:
