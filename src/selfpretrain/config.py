@@ -19,6 +19,10 @@ CODE = ("is", "factory")
 
 Count = Annotated[int, Field(ge=1)]
 """An integer of at least 1."""
+Natural = Annotated[int, Field(ge=0)]
+"""An integer of at least 0."""
+Even = Annotated[int, Field(ge=2, multiple_of=2)]
+"""An even number of at least 2."""
 Share = Annotated[float, Field(gt=0, le=1)]
 """A fraction in (0, 1]."""
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -56,14 +60,17 @@ def with_setting(thing: Any, path: str, text: str) -> Any:
 
     Raises:
         UnknownName: if a part of the path is not a field; the message suggests the nearest.
-        pydantic.ValidationError: if the value is invalid.
+        SpecError: if the value is invalid.
     """
     word, _, rest = path.partition(".")
     fields = [field.name for field in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else []
     if word not in fields:
         raise UnknownName(f"{type(thing).__name__} has no field {word!r}{nearest(word, fields)}")
     value = with_setting(getattr(thing, word), rest, text) if rest else read_value(text)
-    return dataclasses.replace(thing, **{word: value})
+    try:
+        return dataclasses.replace(thing, **{word: value})
+    except pydantic.ValidationError as error:
+        raise SpecError(explain(error)) from error
 
 
 def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:

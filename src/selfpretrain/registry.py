@@ -58,7 +58,9 @@ def summary(shelf: str, name: str) -> str:
     """Return the first line of the docstring of a shelf's file, without importing it."""
     package = importlib.import_module(module_of(shelf))
     with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
-        return file.readline().strip().removeprefix("r").strip('"')
+        lines = (line.strip() for line in file)
+        first = next((line for line in lines if line and not line.startswith("#")), "")
+        return first.removeprefix("r").strip('"')
 
 
 def find(shelf: str, name: str) -> Any:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ from selfpretrain.mixers.common.hf_model import HfModel, translate_errors
 from selfpretrain.mixers.common.own_network import OwnBackbone, OwnLayer
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.registry import name_of, resolve
+from selfpretrain.runner import run as runner
+from selfpretrain.runner.plan import Plan
 from selfpretrain.runner.provenance import describe
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
@@ -90,6 +93,19 @@ def test_a_callable_gets_the_keywords_that_it_names():
         ("narrow", False, "own_networks:narrow(width=8) gives (3, 24, 1) for inputs of shape (3, 24, 8)"),
         ("Unset", False, "initialisation: parameter module.weight is never set"),
         ("other_draws", False, "initialisation: parameter module.weight starts otherwise"),
+        ("numpy_buffer", False, "initialisation: buffer module.scale starts otherwise"),
+        ("InList", False, "saved weights: a new layer with them gives other outputs"),
+        ("InList", False, "gradients: a weight of shape (8, 8) is not a parameter of the module"),
+        ("OnesInList", False, "gradients: a weight of shape (8,) is not a parameter of the module"),
+        ("Unsaved", False, "saved weights: a new layer with them gives other outputs"),
+        ("unsaved_buffer", False, "saved weights: a new layer with them gives other outputs"),
+        ("Remembers", False, "saved weights: a new layer with them gives other outputs"),
+        ("remembers_in_training", False, "; in training, they depend on earlier batches"),
+        ("LateBuffer", False, "saved weights: a new layer does not take them: Error(s) in loading"),
+        ("Detached", False, "gradients: the inputs get no gradient"),
+        ("Frozen", False, "gradients: the inputs get no gradient"),
+        ("ChangesInputs", False, "it changes its inputs in place"),
+        ("along_the_batch", False, "batch independence: sequences of a batch reach each other"),
     ],
 )
 def test_sound_networks_pass_every_probe_and_every_fault_is_a_line(name, causal, said):
@@ -217,6 +233,24 @@ def test_causal_pretraining_of_one_that_looks_ahead_is_refused(tmp_path):
     with pytest.raises(SpecError, match="must not be pretrained causally"):
         run_experiment(study.experiment("smoke"), Workspace.of(tmp_path, "cpu", "1"))
     assert not (tmp_path / "stages").exists()
+
+
+def test_a_comparison_tells_faults_before_it_trains_and_in_its_report(tmp_path, capsys):
+    command = ["compare", "--task", "toys:Majority", "--mixers", "own_networks:Dead", "--scale", "smoke"]
+    assert app.run([*command, "--seeds", "1", "--arms", "matched,spt", "--runs", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("note: dead: gradients: parameter module.unused gets no gradient\n")
+    _, caution = " ".join(said.out.split()).split("Before you trust this")
+    assert caution.startswith(" - Found before training: dead: gradients: parameter module.unused gets no")
+
+
+def test_jobs_that_are_submitted_have_their_faults_told_before(tmp_path, monkeypatch):
+    engine = SimpleNamespace(detach=lambda stages, workspace: f"{len(stages)} jobs")
+    monkeypatch.setattr(runner, "find", lambda shelf, name: engine)
+    study = comparison(toys.Majority(), ("own_networks:Dead",), None, 1, "smoke", {})
+    plan = Plan.of(study.experiment("smoke"))
+    with pytest.warns(match="dead: gradients: parameter module.unused gets no gradient"):
+        assert "jobs" in runner.detach(plan, Workspace.of(tmp_path, "cpu", "1"))
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_stretches_have_their_share_and_geometric_lengths(rate, length):
 def test_stretches_too_short_for_their_share_are_refused():
     with pytest.raises(ValidationError, match="raise length to at least 2, or lower rate"):
         Spans(0.5, 1.5)
-    with pytest.raises(ValidationError, match="raise length"):
+    with pytest.raises(SpecError, match="raise length"):
         with_setting(Spans(), "rate", "0.9")
 
 

@@ -86,6 +86,107 @@ def encoder(width, depth, heads, causal=False):
     return Encoder(width, depth, heads, causal)
 
 
+class InList(nn.Linear):
+    """A layer in a plain list, which PyTorch does not see."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+        self.hidden = [nn.Linear(width, width)]
+
+    def forward(self, x):
+        return super().forward(self.hidden[0](x.float()).to(x.dtype))
+
+
+class OnesInList(InList):
+    """A weight that every layer starts with alike, in a plain list."""
+
+    def __init__(self, width):
+        super().__init__(width)
+        self.hidden = [nn.Parameter(torch.ones(width)).mul]
+
+
+class Unsaved(nn.Linear):
+    """A random tensor that is no parameter: an attribute, a buffer that is not saved, or one of NumPy."""
+
+    def __init__(self, width, kept="attribute"):
+        super().__init__(width, width)
+        drawn = torch.rand(width) if kept != "numpy" else torch.tensor(np.random.rand(width)).float()
+        if kept == "attribute":
+            self.scale = drawn
+        else:
+            self.register_buffer("scale", drawn, persistent=kept == "numpy")
+
+    def forward(self, x):
+        return super().forward(x * self.scale)
+
+
+def unsaved_buffer(width):
+    return Unsaved(width, "buffer")
+
+
+def numpy_buffer(width):
+    return Unsaved(width, "numpy")
+
+
+class Remembers(nn.Linear):
+    """The mean of earlier training batches, in an attribute; ``always`` uses it in evaluation, too."""
+
+    def __init__(self, width, always=True):
+        super().__init__(width, width)
+        self.mean, self.always = 0.0, always
+
+    def forward(self, x):
+        y = super().forward(x - self.mean) if self.training or self.always else super().forward(x)
+        if self.training:
+            self.mean = 0.5 * self.mean + x.detach().mean((0, 1)).float()
+        return y
+
+
+def remembers_in_training(width):
+    return Remembers(width, always=False)
+
+
+class LateBuffer(nn.Linear):
+    """A buffer that is there after the first pass only."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        self.register_buffer("seen", torch.ones(1))
+        return super().forward(x)
+
+
+class Detached(nn.Linear):
+    """A layer that passes no gradient on."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+class Frozen(Detached):
+    """A layer without any gradient."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            return super().forward(x)
+
+
+class ChangesInputs(Detached):
+    """A layer that halves its inputs in place."""
+
+    def forward(self, x):
+        return nn.Linear.forward(self, x.mul_(0.5))
+
+
+def along_the_batch(width):
+    """A recurrence whose first axis is time, without batch_first."""
+    return nn.GRU(width, width)
+
+
 def other_draws(width):
     return Unset(width, "numpy")
 

@@ -125,7 +125,7 @@ def test_amending_keeps_types_and_offers_names():
     assert with_setting(RECIPE.model, "positions", "none").positions == "none"
     with pytest.raises(UnknownName, match="did you mean 'optim'"):
         with_setting(RECIPE.last, "optm.lr", "1")
-    with pytest.raises(pydantic.ValidationError):
+    with pytest.raises(SpecError, match="lr='fast': Input should be a valid number"):
         with_setting(RECIPE.last, "optim.lr", "fast")
 
 

@@ -16,15 +16,14 @@ PyTorch's compiler (inductor) makes for CPUs gives wrong gradients of the steps 
 """
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, spec
+from ..config import Count, Even, Positive, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
@@ -36,12 +35,10 @@ from .common.convolution import ShortConvolution, log_uniform
 class B2S6(Mixer):
     """Block-biased Mamba, one per direction unless causal."""
 
-    compiles: ClassVar = False
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
-        ("*.log_decay", "*.frequency", "*.w", "*.step"), 1e-3
-    )
+    compiles = False
+    slow_parameters: ClassVar = dict.fromkeys(("*.log_decay", "*.frequency", "*.w", "*.step"), 1e-3)
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 16  # N real states per channel: N/2 conjugate pairs
+    states: Even = 16  # N real states per channel: N/2 conjugate pairs
     blocks: Count = 8
     expand: Count = 2  # channels of u as a multiple of the width
     taps: Count = 4  # kernel size of the convolution
@@ -77,10 +74,7 @@ class B2S6Cell(RecurrentCell):
         self.step = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus(step) = dt
         self.D = nn.Parameter(torch.ones(shape))
         self.out = nn.Linear(E, width, bias=False)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: the last inputs of the convolution, and h."""
-        return self.near.initial_state(batch_size), self.beta.new_zeros(batch_size, *self.beta.shape)
+        self.state_shapes = (settings.taps - 1, E), self.beta.shape  # last inputs of the convolution; h
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""

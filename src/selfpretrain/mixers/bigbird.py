@@ -7,14 +7,11 @@ drawn once per layer and head and kept with the weights; the last block is that 
 that padding changes nothing. The causal form leaves later positions out and draws from earlier blocks.
 """
 
-from typing import Annotated, ClassVar
-
 import torch
 from jaxtyping import Bool
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, spec
+from ..config import Count, Natural, spec
 from ..shapes import PaddingMask
 from .base import LayerContext, Mixer, check_length
 from .common.attention_heads import PerHead
@@ -27,13 +24,11 @@ class BigBird(Mixer):
 
     positions = "rotary"
     rotates = True
-    published: ClassVar[str] = (
-        "The LRA number came from code that draws random blocks from the first 1024 positions only."
-    )
+    published = "The LRA number came from code that draws random blocks from the first 1024 positions only."
 
     heads: Count = 4
     size: Count = 64  # block size in positions
-    random: Annotated[int, Field(ge=0)] = 3  # random blocks that each block sees, drawn per head
+    random: Natural = 3  # random blocks that each block sees, drawn per head
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer."""

@@ -15,10 +15,10 @@ from torch import nn
 from ..config import Count, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
-from .common.attention_heads import PerHead, head_size, merge_heads, split_heads
+from .common.attention_heads import head_size, merge_heads, split_heads
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import ShortConvolution
-from .ops.delta_rule import delta_rule
+from .ops.delta_rule import delta_rule, unit
 
 
 @spec
@@ -40,17 +40,14 @@ class DeltaNetCell(RecurrentCell):
     def __init__(self, width: int, settings: DeltaNet) -> None:
         super().__init__()
         self.heads = settings.heads
+        size = width // self.heads
         self.enter = nn.Linear(width, 3 * width, bias=False)
         self.near = ShortConvolution(3 * width, settings.taps)
         self.beta = nn.Linear(width, self.heads, bias=False)
-        self.norm = nn.RMSNorm(width // self.heads, eps=1e-5)
+        self.norm = nn.RMSNorm(size, eps=1e-5)
         self.out = nn.Linear(width, width, bias=False)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: the last inputs of the convolution, and S."""
-        size = len(self.norm.weight)
-        S = self.norm.weight.new_zeros(batch_size, self.heads, size, size)
-        return self.near.initial_state(batch_size), S
+        # The last inputs of the convolution, and S.
+        self.state_shapes = (settings.taps - 1, 3 * width), (self.heads, size, size)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""
@@ -58,13 +55,8 @@ class DeltaNetCell(RecurrentCell):
         mixed, recent = self.near(self.enter(x), before)
         q, k, v = (split_heads(part, self.heads) for part in F.silu(mixed).chunk(3, dim=-1))
         beta = torch.sigmoid(self.beta(x).to(S.dtype)).mT[..., None]
-        o, S = delta_rule(_unit(q) * q.shape[-1] ** -0.5, _unit(k), v, beta, S)
+        o, S = delta_rule(unit(q) * q.shape[-1] ** -0.5, unit(k), v, beta, S)
         return self.out(merge_heads(self.norm(o))), (recent, S)
-
-
-def _unit(x: PerHead) -> PerHead:
-    """Return vectors of norm one, or less for those near zero."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
 
 
 mixer = DeltaNet

@@ -23,7 +23,7 @@ from .ops.modes import shared_kernel
 class DLR(Mixer):
     """Diagonal linear recurrence, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"root_decay": 1e-4, "frequency": 1e-4, "W": 1e-4}
+    slow_parameters: ClassVar = {"root_decay": 1e-4, "frequency": 1e-4, "W": 1e-4}
 
     states: Count = 1024  # N complex modes
     init: Literal["structured", "random"] = "structured"  # initial imaginary parts: 2 pi n/N; N(0, 1)

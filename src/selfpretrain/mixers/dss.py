@@ -28,12 +28,7 @@ from .ops.state_matrices import zoh_modes
 class DSS(Mixer):
     """Diagonal state spaces, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {
-        "log_dt": 1e-3,
-        "log_decay": 1e-3,
-        "frequency": 1e-3,
-        "W": 1e-3,
-    }
+    slow_parameters: ClassVar = dict.fromkeys(("log_dt", "log_decay", "frequency", "W"), 1e-3)
 
     states: Count = 64  # N complex modes
     variant: Literal["exp", "softmax"] = "exp"

@@ -7,8 +7,6 @@ Source: Ma et al. (2023), Mega: Moving Average Equipped Gated Attention, eq. 2 t
 attention, and bidirectional layers count lag zero once, not in both directions.
 """
 
-from typing import ClassVar
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -20,8 +18,6 @@ from .common.convolution import Convolution, MovingAverages
 @spec
 class EMA(Mixer):
     """Damped exponential moving averages, bidirectional unless causal."""
-
-    slow_parameters: ClassVar[dict[str, float]] = {}
 
     states: Count = 16  # N averages per channel and direction
 

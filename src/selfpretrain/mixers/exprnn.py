@@ -24,8 +24,8 @@ from .ops._exact import full_precision
 class ExpRNN(Mixer):
     """Orthogonal recurrent network, one per direction unless causal; slow, as it is sequential in time."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"*.A": 1e-4}
-    published: ClassVar[str] = (
+    slow_parameters: ClassVar = {"*.A": 1e-4}
+    published = (
         "The speech commands number came from code that moves the point around which R is parametrised "
         "every 100 steps."
     )
@@ -49,10 +49,7 @@ class ExpCell(RecurrentCell):
         self.A = nn.Parameter(A)
         self.bias = nn.Parameter(torch.empty(states).uniform_(-0.01, 0.01))  # b
         self.out = nn.Linear(states, width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state."""
-        return (self.A.new_zeros(batch_size, len(self.A)),)
+        self.state_shapes = ((states,),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""

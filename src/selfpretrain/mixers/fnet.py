@@ -6,7 +6,7 @@ Source: Lee-Thorp et al. (2022), FNet, eq. 3. What differs from it: the division
 a norm after them. Padded positions are zeroed, but the transform is that of the padded length.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,9 +24,7 @@ class FNet(Mixer):
     positions = "learned"
     causal = False
     fixed_length = True
-    published: ClassVar[str] = (
-        "Those who measured it on LRA say that the settings of the benchmark were incomplete."
-    )
+    published = "Those who measured it on LRA say that the settings of the benchmark were incomplete."
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the layer, which has no parameters."""

@@ -24,7 +24,7 @@ from .common.transformers_layer import TransformersMixer, delta_rule, delta_rule
 class GatedDeltaNet(TransformersMixer):
     """Gated DeltaNet, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
     layer = "qwen3_next.Qwen3NextGatedDeltaNet"
     model = "Qwen3Next"
     operations: ClassVar = {"torch_chunk_gated_delta_rule": delta_rule}

@@ -20,7 +20,7 @@ from .common.transformers_layer import TransformersMixer, delta_rule, delta_rule
 class NegativeDeltaNet(TransformersMixer):
     """Gated DeltaNet with negative eigenvalues, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
     layer = "olmo_hybrid.OlmoHybridGatedDeltaNet"
     model = "OlmoHybrid"
     operations: ClassVar = {"torch_chunk_gated_delta_rule": delta_rule}

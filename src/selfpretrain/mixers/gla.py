@@ -41,18 +41,15 @@ class GLACell(RecurrentCell):
         super().__init__()
         D = width
         self.heads = settings.heads
+        size = D // self.heads
         self.tau = settings.tau
         self.q, self.k = (nn.Linear(D, D // 2, bias=False) for _ in range(2))
         self.v = nn.Linear(D, D, bias=False)
         self.fade = nn.Sequential(nn.Linear(D, settings.rank, bias=False), nn.Linear(settings.rank, D // 2))
         self.gate = nn.Linear(D, D)
-        self.norm = nn.RMSNorm(D // self.heads, eps=1e-5)
+        self.norm = nn.RMSNorm(size, eps=1e-5)
         self.out = nn.Linear(D, D, bias=False)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state."""
-        size = self.norm.weight.shape[0]
-        return (self.norm.weight.new_zeros(batch_size, self.heads, size // 2, size),)
+        self.state_shapes = ((self.heads, size // 2, size),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

@@ -34,10 +34,7 @@ class GRUCell(RecurrentCell):
         super().__init__()
         self.rnn = nn.GRU(width, states, batch_first=True)
         self.out = nn.Linear(states, width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state."""
-        return (self.out.weight.new_zeros(batch_size, self.rnn.hidden_size),)
+        self.state_shapes = ((states,),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""

@@ -28,7 +28,7 @@ from .ops.longconv import causal_conv, two_sided_conv
 class Hyena(Mixer):
     """Gated long convolutions, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"kernels.*": 1e-3}
+    slow_parameters: ClassVar = {"kernels.*": 1e-3}
 
     order: Annotated[int, Field(ge=2)] = 2  # n, one more than there are long convolutions
     taps: Count = 3  # kernel size of the short convolution

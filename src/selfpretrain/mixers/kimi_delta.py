@@ -30,7 +30,7 @@ LINEAR = 20.0  # above this number, softplus(x) is x in single precision
 class KimiDelta(TransformersMixer):
     """Kimi delta attention, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.A_log", "*.dt_bias"), 1e-3)
     layer = "kimi_linear.KimiLinearDeltaAttention"
     model = "KimiLinear"
     operations: ClassVar = {"chunk_kimi_delta_attention": delta_rule}

@@ -5,7 +5,7 @@ y[t] = sum_s phi(q[t]).phi(k[s]) v[s] / sum_s phi(q[t]).phi(k[s]),  phi(x) = elu
 Source: Katharopoulos et al. (2020), Transformers are RNNs, eqs. 5-7. What differs from it: nothing.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ class Linear(Mixer):
     """Attention with the feature map elu + 1."""
 
     positions = "sinusoidal"
-    published: ClassVar[str] = "The LRA number came from code that does not mask padding."
+    published = "The LRA number came from code that does not mask padding."
 
     heads: Count = 4
 

@@ -6,8 +6,6 @@ Source: Wang et al. (2020), Linformer, eq. 7, shared by heads as in section 4. W
 keys and values are zeroed first, and shorter sequences use the first columns of E and F.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -24,7 +22,7 @@ class Linformer(Mixer):
 
     positions = "learned"
     causal = False
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from rank 16, one matrix shared by keys, values and heads, and unmasked padding."
     )
 

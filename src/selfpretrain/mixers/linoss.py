@@ -28,7 +28,7 @@ from .ops.modes import modal_kernel
 class LinOSS(Mixer):
     """Linear oscillators, one set per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.stiffness", "*.step"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.stiffness", "*.step"), 1e-3)
 
     states: Count = 64  # N oscillators per direction
     rule: Literal["im", "imex"] = "im"
@@ -51,10 +51,8 @@ class LinOSSCell(RecurrentCell):
         self.C = nn.Parameter((2 * torch.rand(width, N, 2) - 1) * N**-0.5)
         self.D = nn.Parameter(torch.randn(width))
         self.out = nn.Linear(width, 2 * width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: x at the last two positions, real and imaginary parts next to each other."""
-        return (self.B.new_zeros(batch_size, 2, 2 * len(self.B)),)
+        # x at the last two positions, real and imaginary parts next to each other.
+        self.state_shapes = ((2, 2 * N),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""

@@ -42,10 +42,7 @@ class LipschitzCell(RecurrentCell):
         self.enter = nn.Linear(width, N)
         self.out = nn.Linear(N, width)
         self.A, self.V = (nn.Parameter(torch.randn(N, N) / N) for _ in range(2))  # M of each
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state."""
-        return (self.A.new_zeros(batch_size, len(self.A)),)
+        self.state_shapes = ((N,),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""

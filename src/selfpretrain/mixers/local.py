@@ -7,16 +7,11 @@ Source: Tay et al. (2021), Long Range Arena, section 3.3 (own block only); Amos 
 either side. What differs from them: nothing in the formula; when causal, later positions are left out.
 """
 
-from typing import Annotated, ClassVar
-
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, spec
+from ..config import Count, Natural, spec
 from .base import LayerContext, Mixer
 from .common.pairs import Pairs
-
-Blocks = Annotated[int, Field(ge=0)]
 
 
 @spec
@@ -25,32 +20,23 @@ class Local(Mixer):
 
     positions = "rotary"
     rotates = True
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from code that attends with stride instead: to positions L/50 or L/64 apart, "
         "with a padding mask made for neighbours."
     )
 
     heads: Count = 4
     size: Count = 128  # block size in positions
-    before: Blocks = 1  # blocks seen before the own block
-    after: Blocks = 1  # blocks seen after the own block, unless causal
+    before: Natural = 1  # blocks seen before the own block
+    after: Natural = 1  # blocks seen after the own block, unless causal
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer."""
-        return LocalLayer(context, self)
-
-
-class LocalLayer(Pairs):
-    """The layer of ``Local``."""
-
-    def __init__(self, context: LayerContext, settings: Local) -> None:
-        super().__init__(context, settings.heads, block=settings.size)
-        self.before = settings.before
-        self.after = settings.after
+        return Pairs(context, self.heads, self.sees, self.size)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether the key is in the block of the query or a neighbouring one."""
-        blocks_ahead = key // self.block - query // self.block
+        blocks_ahead = key // self.size - query // self.size
         return (blocks_ahead >= -self.before) & (blocks_ahead <= self.after)
 
 

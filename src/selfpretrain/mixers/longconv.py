@@ -23,7 +23,7 @@ from .common.convolution import Convolution, joined
 class LongConv(Mixer):
     """Long convolution, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"taps": 1e-3}
+    slow_parameters: ClassVar = {"taps": 1e-3}
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the convolution layer."""

@@ -6,8 +6,6 @@ Source: Beltagy et al. (2020), Longformer, section 3.1. What differs from it: gl
 projections of the others, and no dilation. When causal, later positions see them, but they look back only.
 """
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from ..config import Count, spec
@@ -21,7 +19,7 @@ class Longformer(Mixer):
 
     positions = "rotary"
     rotates = True
-    published: ClassVar[str] = "The LRA number came from a window of 512 without any global position."
+    published = "The LRA number came from a window of 512 without any global position."
 
     heads: Count = 4
     reach: Count = 256  # positions seen to either side: a window of 512
@@ -29,16 +27,7 @@ class Longformer(Mixer):
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer."""
-        return LongformerLayer(context, self)
-
-
-class LongformerLayer(Pairs):
-    """The layer of ``Longformer``."""
-
-    def __init__(self, context: LayerContext, settings: Longformer) -> None:
-        super().__init__(context, settings.heads)
-        self.reach = settings.reach
-        self.first = settings.first
+        return Pairs(context, self.heads, self.sees)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether two positions are near, or one of them is global."""

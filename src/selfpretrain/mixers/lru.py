@@ -18,16 +18,14 @@ from ..config import Count, Positive, Rate, spec
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
-from .ops.modes import as_real, modal_scan
+from .ops.modes import as_modes, as_real, modal_scan
 
 
 @spec
 class LRU(Mixer):
     """Linear recurrent unit, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
-        ("*.log_decay", "*.log_frequency", "*.log_gain"), 1e-3
-    )
+    slow_parameters: ClassVar = dict.fromkeys(("*.log_decay", "*.log_frequency", "*.log_gain"), 1e-3)
 
     states: Count = 64  # N complex states per direction
     smallest: Rate = 0.9  # inner radius of the ring where exp(rate) is initialised, uniformly by area
@@ -55,20 +53,13 @@ class LRUCell(RecurrentCell):
         self.C = nn.Parameter(torch.randn(width, N, 2) * (1 / N) ** 0.5)
         self.D = nn.Parameter(torch.randn(width))
         self.out = nn.Linear(width, 2 * width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state, with real and imaginary parts next to each other."""
-        return (self.B.new_zeros(batch_size, 2 * len(self.B)),)
+        self.state_shapes = ((2 * N,),)  # real and imaginary parts next to each other
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""
         rate = torch.complex(-self.log_decay.double().exp(), self.log_frequency.double().exp())
         u = F.linear(x, (self.log_gain.exp()[:, None, None] * self.B).flatten(0, 1)).to(self.B.dtype)
-        z, last = modal_scan(
-            torch.view_as_complex(u.unflatten(-1, (-1, 2))),
-            rate,
-            torch.view_as_complex(state[0].unflatten(-1, (-1, 2))),
-        )
+        z, last = modal_scan(as_modes(u, rate), rate, as_modes(state[0], rate))
         C = torch.stack([self.C[..., 0], -self.C[..., 1]], dim=-1)
         y = F.linear(as_real(z), C.flatten(1)) + self.D * x
         return F.glu(self.out(F.gelu(y)), dim=-1), (as_real(last),)

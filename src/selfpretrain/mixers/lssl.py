@@ -30,7 +30,7 @@ from .ops.state_matrices import bilinear_dense, legs_matrix
 class LSSL(Mixer):
     """Linear state space layer, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "A": 1e-4, "B": 1e-4}
+    slow_parameters: ClassVar = {"log_dt": 1e-3, "A": 1e-4, "B": 1e-4}
 
     states: Count = 64  # N
     init: Literal["legs", "random"] = "legs"  # random: A = -I + N(0, 1/(4 N)) in every entry, B = N(0, 1)

@@ -34,11 +34,7 @@ class LSTMCell(RecurrentCell):
         super().__init__()
         self.rnn = nn.LSTM(width, states, batch_first=True)
         self.out = nn.Linear(states, width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state."""
-        h = self.out.weight.new_zeros(batch_size, self.rnn.hidden_size)
-        return h, h
+        self.state_shapes = (states,), (states,)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence; return the outputs and the last state."""

@@ -13,7 +13,6 @@ causal, memory and queries share k; in the code each has its own projection.
 """
 
 import math
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +31,7 @@ class Luna(Mixer):
     """Attention through a memory."""
 
     positions = "sinusoidal"
-    published: ClassVar[str] = "The LRA number came from a memory that goes from layer to layer."
+    published = "The LRA number came from a memory that goes from layer to layer."
 
     heads: Count = 4
     slots: Count = 256  # slots of the memory

@@ -25,7 +25,7 @@ MIMETIC_A_LOG = -8.0
 class Mamba(TransformersMixer):
     """Mamba, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.A_log", "*.dt_proj.bias"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.A_log", "*.dt_proj.bias"), 1e-3)
     layer = "mamba.MambaMixer"
     model = "Mamba"
     operations: ClassVar = {"mamba_selective_scan": selective_scan}
@@ -35,6 +35,7 @@ class Mamba(TransformersMixer):
     taps: Count = 4  # kernel size of the convolution
     start: Literal["independent", "mimetic"] = added("independent")  # see ``prepare``
 
+    @torch.no_grad()
     def prepare(self, layer: Any) -> None:
         """Adjust a layer that the library has just initialised.
 
@@ -48,20 +49,15 @@ class Mamba(TransformersMixer):
         """
         super().prepare(layer)
         if self.start == "mimetic":
-            start_mimetically(layer, self.states)
+            layer.A_log.fill_(MIMETIC_A_LOG)
+            layer.dt_proj.weight.zero_()
+            layer.dt_proj.bias.fill_(math.log(math.expm1(1)))  # softplus of it is 1
+            N = self.states
+            layer.x_proj.weight[-N:] = layer.x_proj.weight[-2 * N : -N]  # rows of dt, b and c
 
     def config(self, context: LayerContext) -> dict[str, Any]:
         """Return the sizes of the layer; dt has rank width / 16."""
         return {"state_size": self.states, "expand": self.expand, "conv_kernel": self.taps}
-
-
-@torch.no_grad()
-def start_mimetically(layer: Any, states: int) -> None:
-    """Set decay, step and projections of a layer so that it starts as linear attention."""
-    layer.A_log.fill_(MIMETIC_A_LOG)
-    layer.dt_proj.weight.zero_()
-    layer.dt_proj.bias.fill_(math.log(math.expm1(1)))  # softplus of it is 1
-    layer.x_proj.weight[-states:] = layer.x_proj.weight[-2 * states : -states]  # rows of dt, b and c
 
 
 mixer = Mamba

@@ -30,7 +30,7 @@ MIMETIC_LOG_DECAY = -8.0
 class Mamba2(Mixer):
     """Mamba-2, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.log_decay", "*.step"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.log_decay", "*.step"), 1e-3)
 
     heads: Count = 4
     states: Count = 64  # rows of S, the size of b and c
@@ -69,6 +69,8 @@ class Mamba2Cell(RecurrentCell):
         self.D = nn.Parameter(torch.ones(H))
         self.norm = nn.RMSNorm(E, eps=1e-5)
         self.out = nn.Linear(E, width, bias=False)
+        # The last inputs of the convolution, and S.
+        self.state_shapes = (settings.taps - 1, E + 2 * N), (H, N, E // H)
         if settings.start == "mimetic":
             self.start_mimetically()
 
@@ -82,13 +84,6 @@ class Mamba2Cell(RecurrentCell):
         self.taps[:, -N:] = self.taps[:, E : E + N]
         self.log_decay.fill_(MIMETIC_LOG_DECAY)
         self.step.fill_(math.log(math.expm1(1)))  # softplus of it is 1
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: the last inputs of the convolution, and S."""
-        E, N, _ = self.sizes
-        H = self.heads
-        zeros = self.D.new_zeros
-        return zeros(batch_size, len(self.taps) - 1, E + 2 * N), zeros(batch_size, H, N, E // H)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

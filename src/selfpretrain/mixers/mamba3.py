@@ -16,14 +16,13 @@ backward recurrence.
 """
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import nn
 
-from ..config import Count, Positive, Share, spec
+from ..config import Count, Even, Positive, Share, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
@@ -39,10 +38,10 @@ SLOWEST = 1e-4  # lower bound of -A
 class Mamba3(Mixer):
     """Mamba-3, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"*.step": 1e-3}
+    slow_parameters: ClassVar = {"*.step": 1e-3}
 
     heads: Count = 4
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # rows of S, the size of b and c
+    states: Even = 64  # rows of S, the size of b and c
     rotating: Share = 0.5  # part of the features of b and c, of at least one pair
     expand: Count = 2  # size of u as a multiple of the width
     shortest: Positive = 1e-3  # smallest initial step dt
@@ -74,12 +73,8 @@ class Mamba3Cell(RecurrentCell):
         self.bias_b, self.bias_c = (nn.Parameter(torch.ones(H, 1, N)) for _ in range(2))
         self.D = nn.Parameter(torch.ones(H))
         self.out = nn.Linear(E, width, bias=False)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: S without its last term; that term as b, u and its weight; and the angles."""
-        E, _, N, _, H, _, _, _ = self.sizes
-        sizes = (N, E // H), (1, N + E // H + 1), (1, N // 2)
-        return tuple(self.D.new_zeros(batch_size, H, *size) for size in sizes)
+        # S without its last term; that term as b, u and its weight; and the angles.
+        self.state_shapes = (H, N, E // H), (H, 1, N + E // H + 1), (H, 1, N // 2)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state.

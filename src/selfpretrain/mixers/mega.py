@@ -11,7 +11,7 @@ and keys are rotated and there is no b, which in the paper is then a product of 
 """
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -41,9 +41,7 @@ class Mega(Mixer):
 
     rotates = True
     owns_residual = True
-    published: ClassVar[str] = (
-        "The LRA number came from averages cut off after 1024 positions (4096 on Path-X)."
-    )
+    published = "The LRA number came from averages cut off after 1024 positions (4096 on Path-X)."
 
     states: Count = 16  # averages per channel and direction
     keys: Count = 64  # z, size of queries and keys

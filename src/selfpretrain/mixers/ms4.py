@@ -12,14 +12,13 @@ the future unless causal.
 """
 
 import math
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Positive, added, spec
+from ..config import Even, Positive, added, spec
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
@@ -32,11 +31,11 @@ class MS4(Mixer):
     """S4D behind a linear map, bidirectional unless causal."""
 
     # As published: these have the learning rate of all others, but no weight decay.
-    slow_parameters: ClassVar[dict[str, float]] = {
+    slow_parameters: ClassVar = {
         f"convolution.{name}": math.inf for name in ("log_dt", "log_decay", "frequency")
     }
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
+    states: Even = 64  # N real states: N/2 conjugate pairs per channel
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
     damping: Positive = added(0.5)  # initial -Re A

@@ -11,7 +11,7 @@ over- and underflow for logits q.k with a standard deviation up to 200 or, causa
 towards zero.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -32,7 +32,7 @@ class Performer(Mixer):
     """Attention by random features of the softmax kernel, or by random ReLU features."""
 
     positions = "sinusoidal"
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from ReLU features without random directions, on ListOps from softmax features "
         "with two of them; padding was not masked."
     )

@@ -12,14 +12,13 @@ checkpoint or, randomly initialised, 6 layers of 8 heads; its model is causal wi
 MLP.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, spec
+from ..config import Count, Natural, spec
 from ..errors import SpecError
 from ..shapes import PaddingMask, Vectors
 from .base import LayerContext, Mixer
@@ -33,14 +32,14 @@ class Pythia(Mixer):
 
     whole = True
     looks_up = True
-    published: ClassVar[str] = (
+    published = (
         "The LRA numbers are of a network that was never self-pretrained and always causal; here a "
         "bidirectional model lifts that mask."
     )
 
     checkpoint: str = "EleutherAI/pythia-70m-deduped"  # name on the Hugging Face hub, or folder
     pretrained: bool = False  # whether to start from the checkpoint's weights
-    layers: Annotated[int, Field(ge=0)] = 2  # of a random GPT-NeoX; 0: the checkpoint's architecture
+    layers: Natural = 2  # of a random GPT-NeoX; 0: the checkpoint's architecture
     heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
     @property

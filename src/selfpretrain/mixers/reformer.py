@@ -10,8 +10,6 @@ pairs that meet in several rounds count in each; the first chunk has no predeces
 Never causal: later positions would move the borders of chunks.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -34,7 +32,7 @@ class Reformer(Mixer):
 
     positions = "sinusoidal"
     causal = False
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from logits multiplied by sqrt(D/H) instead of divided, unmasked padding, and "
         "outputs in which heads and positions are mixed up."
     )

@@ -48,14 +48,11 @@ class RetNetCell(RecurrentCell):
         self.v, self.gate = (nn.Linear(D, E, bias=False) for _ in range(2))
         self.norm = nn.RMSNorm(E // self.heads, eps=1e-6, elementwise_affine=False)
         self.out = nn.Linear(E, D, bias=False)
+        # Its keys are rotated by their distance to the next position.
+        self.state_shapes = ((self.heads, D // self.heads, E // self.heads),)
         for linear in (self.q, self.k, self.v, self.gate):
             nn.init.xavier_uniform_(linear.weight, gain=2**-2.5)
         nn.init.xavier_uniform_(self.out.weight, gain=2**-1)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state; its keys are rotated by their distance to the next position."""
-        E, D = self.v.weight.shape
-        return (self.v.weight.new_zeros(batch_size, self.heads, D // self.heads, E // self.heads),)
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

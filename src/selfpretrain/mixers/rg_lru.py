@@ -24,7 +24,7 @@ from .common.transformers_layer import TransformersMixer, rnn_scan
 class RGLRU(TransformersMixer):
     """Real-gated linear recurrent unit, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"*.recurrent_param": 1e-3}
+    slow_parameters: ClassVar = {"*.recurrent_param": 1e-3}
     layer = "recurrent_gemma.RecurrentGemmaRecurrentBlock"
     model = "RecurrentGemma"
 

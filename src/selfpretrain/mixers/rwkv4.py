@@ -23,7 +23,7 @@ from .common.transformers_layer import TransformersMixer, rwkv_attention
 class RWKV4(TransformersMixer):
     """RWKV-4, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(("*.time_decay", "*.time_first"), 1e-3)
+    slow_parameters: ClassVar = dict.fromkeys(("*.time_decay", "*.time_first"), 1e-3)
     layer = "rwkv.RwkvSelfAttention"
     model = "Rwkv"
     operations: ClassVar = {"rwkv_linear_attention": rwkv_attention}

@@ -73,13 +73,7 @@ class RWKV7Cell(RecurrentCell):
         self.bonus = nn.Parameter(torch.full((D,), -0.04))  # u
         self.norm = nn.GroupNorm(self.heads, D, eps=1e-5 * D / self.heads)
         self.out = nn.Linear(D, D, bias=False)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state: the last x, and S."""
-        D = len(self.bonus)
-        size = D // self.heads
-        zeros = self.bonus.new_zeros
-        return zeros(batch_size, 1, D), zeros(batch_size, self.heads, size, size)
+        self.state_shapes = (1, D), (self.heads, D // self.heads, D // self.heads)  # the last x; S
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Run the recurrence in chunks; return the outputs and the last state."""

@@ -11,14 +11,13 @@ Amos et al. (2024), appendix C, whose code trains C (I - Abar^L) in place of C a
 """
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, Rate, added, spec
+from ..config import Count, Even, Positive, Rate, added, spec
 from ..errors import SpecError
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
@@ -34,11 +33,9 @@ Pairs = Float[Tensor, "S N 2"]  # real and imaginary part of one of each conjuga
 class S4(Mixer):
     """Structured state space model, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
-        ("log_dt", "log_decay", "frequency", "P", "B"), 1e-3
-    )
+    slow_parameters: ClassVar = dict.fromkeys(("log_dt", "log_decay", "frequency", "P", "B"), 1e-3)
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
+    states: Even = 64  # N real states: N/2 conjugate pairs per channel
     copies: Count | None = None  # number of (A, B, P) shared by the channels; None: one per channel
     init: Literal["legs", "random"] = "legs"  # random: w = -1/2 + i N(0, 1), P and B complex N(0, 1)
     b_clip: Positive | None = 2.0  # largest initial real or imaginary part of B

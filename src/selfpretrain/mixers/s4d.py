@@ -8,14 +8,13 @@ Source: Gu et al. (2022), On the Parameterization and Initialization of Diagonal
 """
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Positive, added, spec
+from ..config import Even, Positive, added, spec
 from .base import LayerContext, Layers, Mixer
 from .common.convolution import Convolution, by_layer, joined, log_uniform
 from .ops.modes import modal_kernel
@@ -26,9 +25,9 @@ from .ops.state_matrices import bilinear_modes, legs, zoh_modes
 class S4D(Mixer):
     """Diagonal state space model, bidirectional unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
+    slow_parameters: ClassVar = {"log_dt": 1e-3, "log_decay": 1e-3, "frequency": 1e-3}
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N real states: N/2 conjugate pairs per channel
+    states: Even = 64  # N real states: N/2 conjugate pairs per channel
     init: Literal["lin", "inv", "inv2", "quad", "real", "legs", "random"] = "lin"  # see ``_initial_values``
     rule: Literal["zoh", "bilinear"] = "zoh"
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions

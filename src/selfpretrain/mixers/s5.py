@@ -8,21 +8,20 @@ with C of variance 1/N. What differs from it: the real part of A is negative for
 layers add the outputs of a second, backward recurrence with parameters of its own.
 """
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Complex
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, added, spec
+from ..config import Count, Even, Positive, added, spec
 from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.cells import Directions, RecurrentCell
 from .common.convolution import log_uniform
-from .ops.modes import as_real, modal_scan
+from .ops.modes import as_modes, as_real, modal_scan
 from .ops.state_matrices import legs_modes, zoh_modes
 
 
@@ -30,11 +29,9 @@ from .ops.state_matrices import legs_modes, zoh_modes
 class S5(Mixer):
     """Simplified state space layer, one per direction unless causal."""
 
-    slow_parameters: ClassVar[dict[str, float]] = dict.fromkeys(
-        ("*.log_dt", "*.log_decay", "*.frequency", "*.B"), 1e-3
-    )
+    slow_parameters: ClassVar = dict.fromkeys(("*.log_dt", "*.log_decay", "*.frequency", "*.B"), 1e-3)
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # N: N/2 conjugate pairs per direction
+    states: Even = 64  # N: N/2 conjugate pairs per direction
     blocks: Count = 1  # number of HiPPO matrices along the diagonal of the initial A
     shortest: Positive = 1e-3  # smallest initial step dt; 1/dt is a time constant in positions
     longest: Positive = 1e-1  # largest initial step dt
@@ -67,10 +64,7 @@ class S5Cell(RecurrentCell):
         self.C = nn.Parameter(torch.view_as_real(C @ V * N**-0.5))
         self.D = nn.Parameter(torch.randn(width))
         self.gate = nn.Linear(width, width)
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return a zero state, with real and imaginary parts next to each other."""
-        return (self.B.new_zeros(batch_size, 2 * len(self.B)),)
+        self.state_shapes = ((N,),)  # real and imaginary parts next to each other
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Compute all positions at once; return the outputs and the last state."""
@@ -78,11 +72,7 @@ class S5Cell(RecurrentCell):
         rate, held = self._discrete()
         B = torch.view_as_complex(self.B) * held.to(torch.view_as_complex(self.B))[:, None]
         u = F.linear(x, torch.view_as_real(B).mT.flatten(0, 1)).to(before.dtype)
-        z, last = modal_scan(
-            torch.view_as_complex(u.unflatten(-1, (-1, 2))),
-            rate,
-            torch.view_as_complex(before.unflatten(-1, (-1, 2))),
-        )
+        z, last = modal_scan(as_modes(u, rate), rate, as_modes(before, rate))
         C = torch.stack([self.C[..., 0], -self.C[..., 1]], dim=-1)
         y = F.gelu(2 * F.linear(as_real(z), C.flatten(1)) + self.D * x)
         return y * torch.sigmoid(self.gate(y)), (as_real(last),)

@@ -9,8 +9,6 @@ network on the layer's inputs, summed per block, and has Gumbel noise. Here bloc
 excluded from R, and padding inside a block is zeroed.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -31,7 +29,7 @@ class Sinkhorn(Mixer):
 
     positions = "sinusoidal"
     causal = False
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from plain softmax weights instead of balanced ones, and from blocks of "
         "positions that lie far apart."
     )

@@ -7,13 +7,12 @@ What differs from it: every layer has both; in the paper all but the lowest have
 """
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, spec
+from ..config import Count, Even, spec
 from ..registry import find
 from ..shapes import PaddingMask, Vectors
 from .base import KernelLayer, LayerContext, Layers, Mixer
@@ -25,12 +24,12 @@ class Spade(Mixer):
 
     positions = "rotary"
     rotates = True
-    slow_parameters: ClassVar[dict[str, float]] = {
+    slow_parameters: ClassVar = {
         f"far.{pattern}": rate for pattern, rate in find("mixers", "s4").slow_parameters.items()
     }
-    published: ClassVar[str] = "The code behind the LRA number was not published."
+    published = "The code behind the LRA number was not published."
 
-    states: Annotated[int, Field(ge=2, multiple_of=2)] = 64  # of the state space model
+    states: Even = 64  # of the state space model
     heads: Count = 4  # of attention
     size: Count = 128  # block size in positions; a block sees those next to it
 

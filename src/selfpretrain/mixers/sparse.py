@@ -9,7 +9,7 @@ What differs from it: both parts in every head (their "merged" heads, section 5.
 causal. Far positions are spread over all blocks of keys, so that this costs as much as full attention here.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -25,7 +25,7 @@ class Sparse(Mixer):
 
     positions = "rotary"
     rotates = True
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from a fixed pattern with blocks of 50 that looks back only, in encoders too."
     )
 
@@ -38,17 +38,7 @@ class Sparse(Mixer):
         """Return the attention layer."""
         if self.pattern == "fixed" and self.summary > self.size:
             raise SpecError(f"a block of {self.size} positions has no {self.summary} summary positions")
-        return SparseLayer(context, self)
-
-
-class SparseLayer(Pairs):
-    """The layer of ``Sparse``."""
-
-    def __init__(self, context: LayerContext, settings: Sparse) -> None:
-        super().__init__(context, settings.heads)
-        self.pattern = settings.pattern
-        self.size = settings.size
-        self.summary = settings.summary
+        return Pairs(context, self.heads, self.sees)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether a pair is in the chosen pattern."""

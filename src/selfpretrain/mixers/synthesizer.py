@@ -10,8 +10,7 @@ differs from it: the only mixtures are those with dot products, with equal weigh
 first rows and columns of the learned weights.
 """
 
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -28,7 +27,7 @@ class Synthesizer(Mixer):
     """Attention that does not compare positions, unless ``dot_product`` is set; built for one length."""
 
     positions = "sinusoidal"
-    published: ClassVar[str] = (
+    published = (
         "The LRA number came from random weights added to dot products, with up to 256 million parameters "
         "of their own."
     )
@@ -54,12 +53,9 @@ class SynthesizerLayer(nn.Module):
         self.size = head_size(context, H)
         self.longest = context.length
         self.causal = context.causal
-        kinds: dict[str, Any] = {
-            "dense": Dense,
-            "random": Random,
-            "factorised": partial(Factorised, rank=settings.rank),
-        }
-        self.made: Dense | Random | Factorised = kinds[settings.kind](context, H)
+        kinds: dict[str, type[Dense | Random | Factorised]]
+        kinds = {"dense": Dense, "random": Random, "factorised": Factorised}
+        self.made = kinds[settings.kind](context, settings)
         self.q, self.k = (nn.Linear(D, D) if settings.dot_product else None for _ in range(2))
         self.v = nn.Linear(D, D)
         self.out = nn.Linear(D, D)
@@ -87,12 +83,12 @@ class SynthesizerLayer(nn.Module):
 class Dense(nn.Module):
     """Attention logits computed by a two-layer network from every position."""
 
-    def __init__(self, context: LayerContext, heads: int) -> None:
+    def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
-        size = context.width // heads
-        self.heads = heads
+        size = context.width // settings.heads
+        self.heads = settings.heads
         self.up = nn.Linear(context.width, context.width)
-        self.down = nn.Parameter(torch.randn(heads, size, context.length) * size**-0.5)
+        self.down = nn.Parameter(torch.randn(self.heads, size, context.length) * size**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "B H L L"]:
         """Return A of the module docstring."""
@@ -102,10 +98,10 @@ class Dense(nn.Module):
 class Random(nn.Module):
     """Attention logits that are learned for every pair of positions, independent of the input."""
 
-    def __init__(self, context: LayerContext, heads: int) -> None:
+    def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
         L = context.length
-        self.table = nn.Parameter(torch.randn(heads, L, L) * L**-0.5)
+        self.table = nn.Parameter(torch.randn(settings.heads, L, L) * L**-0.5)
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:
         """Return A of the module docstring."""
@@ -115,10 +111,10 @@ class Random(nn.Module):
 class Factorised(nn.Module):
     """The learned attention logits as a product of low rank."""
 
-    def __init__(self, context: LayerContext, heads: int, rank: int) -> None:
+    def __init__(self, context: LayerContext, settings: Synthesizer) -> None:
         super().__init__()
-        size = (heads, context.length, rank)
-        scale = (rank * context.length) ** -0.25
+        size = (settings.heads, context.length, settings.rank)
+        scale = (settings.rank * context.length) ** -0.25
         self.left, self.right = (nn.Parameter(torch.randn(size) * scale) for _ in range(2))
 
     def forward(self, x: Vectors) -> Float[Tensor, "H L L"]:

@@ -12,7 +12,6 @@ sequences of a batch; here the first layer has as many input channels as the mod
 """
 
 import itertools
-from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -33,7 +32,7 @@ class WaveGAN(Mixer):
     whole = True
     denoises = False
     causal = False
-    published: ClassVar[str] = (
+    published = (
         "The speech commands number (26.3 M parameters: channels=64) came from batch norm, without which it "
         "is said not to work."
     )

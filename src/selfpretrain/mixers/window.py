@@ -24,15 +24,7 @@ class Window(Mixer):
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the attention layer."""
-        return WindowLayer(context, self)
-
-
-class WindowLayer(Pairs):
-    """The layer of ``Window``."""
-
-    def __init__(self, context: LayerContext, settings: Window) -> None:
-        super().__init__(context, settings.heads)
-        self.reach = settings.reach
+        return Pairs(context, self.heads, self.sees)
 
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return whether two positions are at most ``reach`` apart."""

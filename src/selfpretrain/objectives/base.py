@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from ..data.dataset import Batch, SequenceDataset, shard, to_device
-from ..data.spec import SequenceSpec, Target
+from ..data.spec import SequenceSpec, Target, Tokens, Values
 from ..errors import SpecError
 from ..registry import find, name_of, names
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask
@@ -34,9 +34,7 @@ class ObjectiveBatch:
     size: Tensor  # () number of answers in the loss of the whole batch, over all processes
     masked: PositionMask = None  # positions where the network sees the mask token
     loss_mask: PositionMask = None  # positions with a loss; None: one answer per example
-    positions: Tensor | None = (
-        None  # () positions with a loss in the whole batch, if ``size`` counts examples
-    )
+    positions: Tensor | None = None  # () those with a loss in the whole batch, if ``size`` counts examples
     position_weights: Tensor | None = None  # (B, L, C) weight of each reconstructed number; None: 1 / C
 
     def part(self, rank: int, world: int) -> "ObjectiveBatch":
@@ -97,6 +95,64 @@ def weighted_sum(losses: Tensor, targets: ObjectiveBatch) -> Tensor:
     """Return the sum of losses (examples,), each multiplied by the weight of its example."""
     weights = targets.batch.weights
     return losses.sum() if weights is None else (losses * weights).sum()
+
+
+def check_targets(objective: "Objective", targets: ObjectiveBatch) -> None:
+    """Check the size and the masks that an objective of other code returns for a batch.
+
+    Raises:
+        SpecError: if a mask has another shape or type than it must or counts padding, or nothing is asked.
+    """
+    name = name_of(objective)
+    real = targets.batch.real()
+    size = targets.size
+    for what, mask in (("masked", targets.masked), ("loss_mask", targets.loss_mask)):
+        if mask is not None and (mask.shape != real.shape or mask.dtype != torch.bool):
+            found = f"{mask.dtype} of shape {tuple(mask.shape)}"
+            raise SpecError(f"{name}: {what} is {found}, not torch.bool of shape {tuple(real.shape)}")
+    if not isinstance(size, Tensor) or size.ndim:
+        raise SpecError(f"{name}: size is {size!r}; return the number of answers as a tensor ()")
+    if not size:
+        few = f"{name} asks nothing in the first batch, of {len(real)} sequences"
+        raise SpecError(f"{few}; ask at one position at least of every batch, or nothing is learned from it")
+    if targets.loss_mask is not None and (targets.loss_mask.cpu() & ~real).any():
+        raise SpecError(f"{name}: loss_mask is True at padding; use it only where batch.real() is True")
+
+
+def check_hidden(objective: "Objective", targets: ObjectiveBatch, form: SequenceSpec) -> None:
+    """Check that an objective of other code does not ask for what it shows at the same positions.
+
+    Raises:
+        SpecError: if the network sees every answer, and answers differ.
+    """
+    if not isinstance(objective, Denoise) or objective.sees_answers or targets.loss_mask is None:
+        return
+    if isinstance(form.signal, Values) and not hasattr(objective, "distance"):
+        return  # it has targets of its own, which need none
+    shown = objective.reconstruction_target(targets.batch, form)
+    if shown.shape != targets.labels.shape:
+        return
+    visible = targets.loss_mask if targets.masked is None else targets.loss_mask & ~targets.masked
+    answers = targets.labels[targets.loss_mask]
+    same = bool(visible.equal(targets.loss_mask)) and answers.equal(shown[targets.loss_mask])
+    if same and len(answers.unique()) > 1:
+        said = "shows the network all that it asks for: masked is False wherever loss_mask is True"
+        raise SpecError(f"{name_of(objective)} {said}; hide it, or say sees_answers = True if that is meant")
+
+
+def loss_of(objective: "Objective", outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
+    """Return the loss of a batch, one number that depends on the outputs.
+
+    Raises:
+        SpecError: if the objective returns something else.
+    """
+    loss = objective.loss(outputs, targets, form)
+    trains = isinstance(loss, Tensor) and (loss.requires_grad or not outputs.requires_grad)
+    if trains and not loss.ndim:
+        return loss
+    found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    found += " without gradients" if isinstance(loss, Tensor) and not loss.ndim else ""
+    raise SpecError(f"{name_of(objective)}: loss is {found}; return the sum over all answers as a tensor ()")
 
 
 def objective_for(target: Target) -> type["Objective"]:
@@ -240,20 +296,43 @@ class Denoise(Objective):
 
     def head(self, form: SequenceSpec, width: int, pooling: Pooling) -> nn.Module:
         """Return a linear head, applied at every position in the loss."""
-        return PerPosition(width, reconstruction.outputs_of(form, self.distance))
+        channels = form.signal.channels if isinstance(form.signal, Values) else 1
+        return PerPosition(width, channels * (reconstruction.levels_of(form, self.distance) or 1))
 
     def reconstruction_target(self, batch: Batch, form: SequenceSpec) -> Tensor:
         """Return the targets (B, L, C) at every position: symbols, levels, or standardised values."""
-        return reconstruction.reconstruction_target(batch.inputs, form, self.distance)
+        if isinstance(form.signal, Tokens):
+            return batch.inputs[..., None]
+        levels = reconstruction.levels_of(form, self.distance)
+        if levels is None:
+            return form.signal.standardise(batch.inputs)
+        return form.signal.level_of(batch.inputs, levels)
 
     def loss(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> Tensor:
         """Return the loss summed over the positions in the loss mask, averaged over channels, or weighted."""
         return reconstruction.loss(outputs, targets.selected_labels(), targets.selected_weights)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Return sums over the positions in the loss mask."""
-        return reconstruction.metric_sums(outputs, targets.selected_labels(), targets.selected_weights)
+        """Return sums of positions and losses; and of correct answers or, for L1, of errors and values."""
+        answers = targets.selected_labels()
+        loss = reconstruction.loss(outputs, answers, targets.selected_weights)
+        sums = {"positions": torch.tensor(float(len(answers))), "loss": loss}
+        if not answers.is_floating_point():
+            predictions = reconstruction.by_channel(outputs, answers.shape[-1]).argmax(-1)
+            return sums | {"right": (predictions == answers.flatten()).sum() / answers.shape[-1]}
+        return sums | {
+            "values": torch.tensor(float(answers.numel())),
+            "squared": ((outputs - answers).double() ** 2).sum(),
+            "value": answers.double().sum(),
+            "value squared": (answers.double() ** 2).sum(),
+        }
 
     def scores(self, metric_sums: dict[str, float]) -> dict[str, float]:
-        """Return the mean loss per position, the score (minus the loss), and accuracy or, for values, R2."""
-        return reconstruction.scores(metric_sums)
+        """Return the mean loss per position, the score (minus the loss), and accuracy or, for L1, R2."""
+        positions = max(metric_sums["positions"], 1.0)
+        mean = metric_sums["loss"] / positions
+        metrics = {"score": -mean, "loss": mean}
+        if "right" in metric_sums:
+            return metrics | {"accuracy": metric_sums["right"] / positions}
+        total = metric_sums["value squared"] - metric_sums["value"] ** 2 / max(metric_sums["values"], 1.0)
+        return metrics | {"r2": 1 - metric_sums["squared"] / total if total > 0 else 0.0}

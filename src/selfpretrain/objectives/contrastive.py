@@ -10,8 +10,6 @@ has candidates from the same sequence alone; cosines and temperature are those o
 wav2vec 2.0. What differs from them: one step ahead, and inputs are embedded one by one.
 """
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -32,8 +30,8 @@ class Contrastive(Denoise):
     """Cross-entropy of which of several positions of the sequence is the next."""
 
     needs_causal = True
-    sees_answers: ClassVar[bool] = True
-    rebuilds: ClassVar[bool] = False
+    sees_answers = True
+    rebuilds = False
 
     candidates: Count = 64  # other positions of the sequence; repeated where it is shorter
     temperature: Positive = 0.1

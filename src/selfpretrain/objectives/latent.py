@@ -22,7 +22,7 @@ another position's target as the prediction, 1 for the right one.
 """
 
 import copy
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -52,8 +52,8 @@ COLLAPSED = 0.01
 class Latent(Denoise):
     """1 - cosine of the predicted and the true representation of a position."""
 
-    sees_answers: ClassVar[bool] = True
-    rebuilds: ClassVar[bool] = False
+    sees_answers = True
+    rebuilds = False
 
     positions: Literal["next", "masked"] = "next"  # those to predict
     target: Literal["embedding", "features", "average"] = "embedding"

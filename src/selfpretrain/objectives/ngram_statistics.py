@@ -60,9 +60,9 @@ class BoundaryStatistics:
 class NgramStatistics(Denoise):
     """L1 distance of the standardised numbers of the boundaries before and after every symbol."""
 
-    sees_answers: ClassVar[bool] = True
-    needs_tokens: ClassVar[bool] = True
-    reads_inputs: ClassVar[bool] = True
+    sees_answers = True
+    needs_tokens = True
+    reads_inputs = True
     statistics: ClassVar[BoundaryStatistics | None] = None
     """Statistics of the training sequences, set by ``measured``; None: each batch has its own."""
 

@@ -12,7 +12,7 @@ both sides of a position; here it is counted, and sees the token before, so that
 """
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Int
@@ -31,7 +31,7 @@ from .common.reconstruction import at_least_one
 class Replaced(Denoise):
     """Cross-entropy of whether the input at a position was replaced."""
 
-    sees_answers: ClassVar[bool] = True
+    sees_answers = True
 
     rate: Share = 0.15  # probability of choosing a position
     generator: Literal["place", "bigram"] = "place"  # of the replacements

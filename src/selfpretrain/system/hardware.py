@@ -68,11 +68,9 @@ def environment(device: str) -> Json:
 
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if sys.platform == "linux" and info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = info.read_text().splitlines() if info.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _git() -> Json | None:

@@ -35,10 +35,6 @@ def seconds_left() -> float:
 
 
 def check_time() -> None:
-    """Check the limit.
-
-    Raises:
-        TimeIsUp: if it has passed, or a stop was asked for.
-    """
+    """Raise ``TimeIsUp`` if the limit has passed, or a stop was asked for."""
     if seconds_left() < 0:
         raise TimeIsUp

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..config import to_dict
+from ..config import is_ours, to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
 from ..errors import DoesNotFit, SelfPretrainError, StageFailed, first_line
-from ..objectives.base import ObjectiveBatch
+from ..objectives.base import ObjectiveBatch, check_hidden, check_targets, loss_of
 from ..registry import name_of
 from ..system.distributed import alone
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
@@ -137,6 +137,10 @@ class Planner:
         data = training_data(recipe)
         order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
         with as_stage_failure(recipe):
+            if not is_ours(type(recipe.last.objective).__module__):
+                targets = _targets(recipe, data, order.rows(0))
+                check_targets(recipe.last.objective, targets)
+                check_hidden(recipe.last.objective, targets, recipe.task_of(recipe.last).form)
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False
                 parameters = _parameters(recipe)
@@ -191,6 +195,8 @@ def _key(step: Recipe) -> str:
 def as_stage_failure(recipe: Recipe) -> Iterator[None]:
     """Convert any unexpected exception of a network into a one-line StageFailed."""
     name = f"a network with {name_of(recipe.model.mixer)}"
+    if not is_ours(type(recipe.last.objective).__module__):
+        name += f" and the objective {name_of(recipe.last.objective)}"
     try:
         yield
     except SelfPretrainError:
@@ -254,7 +260,7 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
                 forward = time.perf_counter() - start
                 if BACKWARD * forward > seconds_left():
                     return (1 + BACKWARD) * forward, False
-                stage.objective.loss(outputs, targets, recipe.task_of(stage).form).backward()
+                loss_of(stage.objective, outputs, targets, recipe.task_of(stage).form).backward()
             except TimeIsUp:
                 return time.perf_counter() - start, False
             took.append(time.perf_counter() - start)

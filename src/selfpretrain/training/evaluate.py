@@ -14,7 +14,7 @@ from ..objectives.base import Objective
 from ..system import distributed
 from ..system.hardware import free_gpu_memory
 from ..tasks.base import Task
-from .recipe import Precision, Recipe, prepare_split
+from .recipe import Precision, Recipe, load_split
 from .step import accumulate_sums, precision_context
 
 POSITIONS = 32_768
@@ -145,12 +145,12 @@ def larger_batch_size(size: int, used: int, free: int) -> int:
 
 def validation_data(recipe: Recipe) -> SequenceDataset:
     """Return the validation split of a recipe's last stage."""
-    return prepare_split(recipe, recipe.task_of(recipe.last).load("val"))
+    return load_split(recipe, "val")
 
 
 def test(network: nn.Module, recipe: Recipe) -> Evaluation:
     """Evaluate a recipe's last stage on the test split; do not select anything by these scores."""
-    return _evaluate_split(network, recipe, prepare_split(recipe, recipe.task_of(recipe.last).load("test")))
+    return _evaluate_split(network, recipe, load_split(recipe, "test"))
 
 
 def load_test(task: Task) -> SequenceDataset:

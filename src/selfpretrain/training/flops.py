@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
 from ..data.spec import SequenceSpec
-from ..objectives.base import Objective, ObjectiveBatch
+from ..objectives.base import Objective, ObjectiveBatch, loss_of
 from ..system.distributed import alone
 
 aten = torch.ops.aten
@@ -25,7 +25,7 @@ def count_step(
 
     def loss() -> torch.Tensor:
         outputs = network(*targets.network_inputs())
-        return objective.loss(outputs, targets, form)
+        return loss_of(objective, outputs, targets, form)
 
     return count_flops(network, loss)
 

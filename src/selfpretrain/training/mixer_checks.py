@@ -1,4 +1,4 @@
-"""Checks of a mixer: ten probes of a fresh layer, three of them also of a whole network in training mode.
+"""Checks of a mixer: eleven probes of a fresh layer, three of them also of a whole network in training mode.
 
 Inputs that must not matter (later positions, padding, other sequences) are replaced by random ones, and the
 outputs that must not change are compared. A constant shift would not do: norms remove it, and hide the leak.
@@ -7,9 +7,9 @@ outputs that must not change are compared. A constant shift would not do: norms 
 import contextlib
 import copy
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool
@@ -35,6 +35,10 @@ BATCH_NORM_NOTE = (
     "batch norm averages over later positions while it trains, so that causal pretraining sees a little of "
     "what it is to predict; norm=layer and norm=rms do not"
 )
+
+
+UNSAVED = "keep what it needs in nn.Parameter, nn.ModuleList or a persistent buffer"
+UNSAVED_IN_TRAINING = "in training, they depend on earlier batches, or on randomness other than torch's"
 
 
 class CheckFailed(Exception):
@@ -83,8 +87,6 @@ def check(mixer: Mixer, place: LayerContext, probes: Collection[str] = ()) -> Ch
     """Probe a mixer in a layer context; torch's global random state is not changed.
 
     Args:
-        mixer: the mixer.
-        place: the layer context.
         probes: names of ``PROBES``; empty: all, and FLOPs are counted.
 
     Raises:
@@ -120,7 +122,6 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
     Batch norm in causal pretraining is reported, too; it is not an error because published recipes use it.
 
     Args:
-        recipes: the recipes whose mixers are probed.
         brief: probe for leaks at ``MAX_PROBE_LENGTH`` positions at most, not at the length of the task.
 
     Raises:
@@ -165,10 +166,18 @@ class _Subject:
     @torch.no_grad()
     def __call__(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         torch.manual_seed(0)  # dropout and other randomness inside is the same in every call
+        before = x.clone()
         y = self.run(x, padding_mask)
+        if not torch.equal(before, x):
+            raise CheckFailed("it changes its inputs in place, and those of the residual path with them")
         if y.shape != x.shape:
             raise CheckFailed(f"inputs of shape {tuple(x.shape)} give outputs of shape {tuple(y.shape)}")
         return y
+
+    def switched(self, training: bool) -> "_Subject":
+        """Put the module into training or evaluation mode, and return the subject."""
+        self.module.train(training)
+        return self
 
     def draw(self, length: int | None = None) -> Vectors:
         """Return random sequences, by default of the context's length."""
@@ -292,12 +301,13 @@ def _padding_length(subject: _Subject) -> None:
 
 @_probe
 def _batch_independence(subject: _Subject) -> None:
-    first = (torch.arange(BATCH) == 0)[:, None].expand(BATCH, subject.place.length)
-    subject.compare(first, None, "sequences of a batch reach each other")
+    for row in (0, BATCH - 1):  # a recurrence along the batch reaches the last sequence and not the first
+        kept = (torch.arange(BATCH) == row)[:, None].expand(BATCH, subject.place.length)
+        subject.compare(kept, None, "sequences of a batch reach each other")
     x = subject.draw()
     if not subject.during:  # in training mode, dropout depends on the batch size
         what = "a sequence alone gives other outputs than in a batch"
-        subject.assert_equal(subject(x)[:1], subject(x[:1]), first[:1], what)
+        subject.assert_equal(subject(x)[:1], subject(x[:1]), kept[-1:], what)
 
 
 @_probe
@@ -311,7 +321,7 @@ def _evaluation_determinism(subject: _Subject) -> None:
 
 @_probe
 def _initialisation(subject: _Subject) -> None:
-    """Probe that every weight is set, and drawn from torch's random state: else seeds do not repeat."""
+    """Probe that weights are set, and buffers and they drawn from torch's random state: else seeds differ."""
     before = torch.get_deterministic_debug_mode()
     # Fills new memory with NaN; torch.use_deterministic_algorithms would import the compiler for seconds.
     torch.set_deterministic_debug_mode("warn")
@@ -319,26 +329,78 @@ def _initialisation(subject: _Subject) -> None:
         built = []
         for _ in range(2):
             torch.manual_seed(0)
-            built.append(dict(subject.mixer.build(subject.place).named_parameters()))
+            built.append(subject.mixer.build(subject.place))
     finally:
         torch.set_deterministic_debug_mode(before)
-    for name, weight in built[0].items():
+    again = dict(built[1].named_parameters())
+    for name, weight in built[0].named_parameters():
         if weight.isnan().any():
             raise CheckFailed(f"parameter {name} is never set")
-        if not torch.equal(weight, built[1][name]):
+        if not torch.equal(weight, again[name]):
             raise CheckFailed(f"parameter {name} starts otherwise with the same torch seed")
+    kept = dict(built[1].named_buffers())
+    for name, buffer in built[0].named_buffers():
+        if not torch.equal(buffer.nan_to_num(), kept[name].nan_to_num()):
+            raise CheckFailed(f"buffer {name} starts otherwise with the same torch seed")
+
+
+@_probe
+def _saved_weights(subject: _Subject) -> None:
+    """Probe that ``state_dict`` holds all that outputs depend on: later stages get no more."""
+    layer = _training_copy(subject)
+    fresh = copy.deepcopy(subject.mixer.build(subject.place)).to(layer.dtype)  # and it has never run
+    other = replace(layer, module=fresh, run=fresh)
+    for _ in range(2):
+        layer(layer.draw())  # in training mode, where a layer may count or average
+    try:
+        fresh.load_state_dict(layer.module.state_dict())
+    except RuntimeError as error:
+        raise CheckFailed(f"a new layer does not take them: {' '.join(str(error).split())}") from error
+    x = layer.draw()
+    everywhere = torch.ones(x.shape[:2], dtype=torch.bool)
+    for training, why in ((False, UNSAVED), (True, UNSAVED_IN_TRAINING)):
+        first, second = (each(x) for each in (layer.switched(training), other.switched(training)))
+        try:
+            layer.assert_equal(first, second, everywhere, "a new layer with them gives other outputs")
+        except CheckFailed as error:
+            if training or torch.equal(first, layer(x)):
+                raise CheckFailed(f"{error}; {why}") from None
+            raise Undecided("outputs are random, whatever the seed") from None
 
 
 @_probe
 def _gradients(subject: _Subject) -> None:
     subject = _training_copy(subject)
-    padding_mask = _example_padding_mask(subject.place.length)
-    subject.run(subject.draw().requires_grad_(), padding_mask).square().sum().backward()
+    x = subject.draw().requires_grad_()
+    y = subject.run(x, _example_padding_mask(subject.place.length))
+    known = {id(each) for each in (x, *subject.module.parameters())}
+    for weight in _leaves(y):
+        if id(weight) not in known:
+            shape = tuple(weight.shape)
+            raise CheckFailed(f"a weight of shape {shape} is not a parameter of the module; {UNSAVED}")
+    if y.requires_grad:
+        y.square().sum().backward()
+    if x.grad is None:
+        raise CheckFailed("the inputs get no gradient, so that the layers before do not learn from this one")
     for name, parameter in subject.module.named_parameters():
         if parameter.requires_grad and parameter.grad is None:
             raise CheckFailed(f"parameter {name} gets no gradient")
         if parameter.grad is not None and not parameter.grad.isfinite().all():
             raise CheckFailed(f"the gradient of parameter {name} is not finite")
+
+
+def _leaves(y: Vectors) -> Iterator[Tensor]:
+    """Yield the tensors that require gradients and that an output was computed from."""
+    todo: list[Any] = [y.grad_fn]
+    seen = set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if type(node).__name__ == "AccumulateGrad":
+            yield node.variable
+        todo += [before for before, _ in node.next_functions]
 
 
 @_probe

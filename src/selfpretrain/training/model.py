@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ..config import Count, Rate, spec
+from ..config import Count, Natural, Rate, spec
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..errors import SpecError
 from ..mixers.base import KernelLayer, LayerContext, Mixer, Positions, recompute_layers, refuse_causal
@@ -43,7 +43,7 @@ class Model:
     mixer: Mixer
     width: Count = 64
     depth: Annotated[int, Field(ge=1, le=10_000)] = 2
-    expand: Annotated[int, Field(ge=0)] = 2  # hidden width of the MLP as a multiple of width; 0: no MLP
+    expand: Natural = 2  # hidden width of the MLP as a multiple of width; 0: no MLP
     norm: Literal["layer", "rms", "batch"] = "layer"
     placement: Literal["pre", "post"] = "pre"  # norm before mixer and MLP, or after the residual sum
     activation: Literal["gelu", "relu", "silu"] = "gelu"
@@ -52,9 +52,8 @@ class Model:
     positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
     pooling: Pooling = "mean"  # over real (unpadded) positions; attention: with learned weights
     causal: bool = False  # no position depends on later ones
-    init: Literal["standard", "torch", "random"] = (
-        "standard"  # torch: embeddings as ``torch.nn`` has them; random: N(0, 0.1) for every parameter
-    )
+    # torch: embeddings as ``torch.nn`` has them; random: N(0, 0.1) for every parameter
+    init: Literal["standard", "torch", "random"] = "standard"
 
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
@@ -84,7 +83,10 @@ class Model:
             network.embed.start_as_torch(masks_inputs)
         if network.embed.symbol is not None:
             texts = symbols or tuple(map(str, range(network.embed.symbol.num_embeddings)))
-            network.embed.load_embeddings(self.mixer.symbol_embeddings(texts))
+            rows = self.mixer.symbol_embeddings(texts)
+            if rows is not None:
+                with torch.no_grad():
+                    network.embed.symbol.weight.copy_(rows)
         if self.init == "random":
             for parameter in network.parameters():
                 nn.init.normal_(parameter, std=0.1)
@@ -147,12 +149,6 @@ class Embed(nn.Module):
             x = self.value(values)
             x = x if masked is None else x + masked[..., None] * self.mask_token
         return x
-
-    @torch.no_grad()
-    def load_embeddings(self, rows: Float[Tensor, "V D"] | None) -> None:
-        """Initialise the token embedding with these vectors; None keeps it."""
-        if rows is not None and self.symbol is not None:
-            self.symbol.weight.copy_(rows)
 
     @torch.no_grad()
     def start_as_torch(self, masks_inputs: bool) -> None:
@@ -295,27 +291,15 @@ class Network(nn.Module):
         return self.head(x, padding_mask, loss_mask).to(x.dtype)
 
 
-class LayerNorm(nn.Module):
-    """Layer normalisation of every position."""
+class PositionNorm(nn.Module):
+    """Layer or root-mean-square normalisation of every position, which takes no notice of padding."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, norm: nn.LayerNorm | nn.RMSNorm) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Normalise to zero mean and unit variance, then apply the learned gain and bias."""
-        return self.norm(x)
-
-
-class RMSNorm(nn.Module):
-    """Root-mean-square normalisation of every position."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.RMSNorm(width, eps=1e-6)
-
-    def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Normalise to unit root mean square, then apply the learned gain."""
+        """Normalise every position, then apply the learned gain and, of a layer norm, bias."""
         return self.norm(x)
 
 
@@ -398,7 +382,11 @@ def check_memory(block: int, depth: int) -> None:
 
 def make_norm(spec: Model) -> nn.Module:
     """Return the normalisation layer of a model."""
-    return {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNorm}[spec.norm](spec.width)
+    if spec.norm == "batch":
+        return BatchNorm(spec.width)
+    if spec.norm == "rms":
+        return PositionNorm(nn.RMSNorm(spec.width, eps=1e-6))
+    return PositionNorm(nn.LayerNorm(spec.width))
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "L D"]:

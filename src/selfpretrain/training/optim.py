@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..config import Count, Positive, Rate, added, spec
+from ..config import Count, Natural, Positive, Rate, added, spec
 from ..errors import SpecError
 
 Optimizer = Literal["adamw", "muon"]
@@ -82,7 +82,7 @@ class Optim:
     clip: Annotated[float, Field(ge=0)] = 1.0  # maximum gradient norm; 0 disables clipping
     factor: Rate = 0.2  # plateau schedule: factor applied to the learning rate ...
     wait: Count = 10  # ... after this many validations without improvement
-    warmup_steps: Annotated[int, Field(ge=0)] | None = None  # replaces `warmup`: linear warm-up, in steps
+    warmup_steps: Natural | None = None  # replaces `warmup`: linear warm-up, in steps
     plateau_wait_epochs: Positive | None = None  # replaces `wait`: epochs without improvement
     plateau_threshold: Rate = added(0.0)  # a gain below this share of the best score does not count
     cosine_steps: Count | None = added(None)  # step at which the cosine ends; None: the last of the stage

@@ -7,15 +7,16 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field
 from torch.overrides import TorchFunctionMode
 
-from ..config import CODE, Count, Positive, Rate, Share, added, is_ours, spec, to_dict
+from ..config import CODE, Count, Natural, Positive, Rate, Share, added, is_ours, spec, to_dict
+from ..data.agreement import check_examples, check_repeats
 from ..data.dataset import SequenceDataset, generator
-from ..errors import SpecError
+from ..data.spec import Split
+from ..errors import DataError, SpecError
 from ..objectives.base import Denoise, Objective
 from ..registry import file_name_of, name_of
 from ..tasks.base import Task
@@ -87,22 +88,14 @@ class Stage:
     transfer: Transfer = EVERYTHING_BUT_THE_HEAD  # weights to copy from the previous stage
     freeze: tuple[str, ...] = ()  # name patterns of frozen parameters
     evals: Count = 16  # number of validations, evenly spaced
-    select: Literal["best", "last"] = (
-        "best"  # weights to keep: those of the best validation score, or the last
-    )
-    early_stopping_patience: Annotated[int, Field(ge=0)] = (
-        0  # early stopping: validations without improvement; 0 disables it
-    )
+    select: Literal["best", "last"] = "best"  # weights to keep: of the best validation score, or the last
+    early_stopping_patience: Natural = 0  # validations without improvement; 0: never stop
     criterion: Literal["score", "accuracy", "r2"] = "score"  # metric that selects the best validation
     precision: Precision = "fp32"
     compile: bool = False  # compile blocks with torch.compile
     grad_accumulation: Count = 1  # micro-batches per batch, to save memory
-    activation_checkpointing: bool = (
-        False  # recompute the activations of blocks in the backward pass, to save memory
-    )
-    average: Rate = added(
-        0.0
-    )  # decay per step of a running mean of weights, which is evaluated and kept; 0: none
+    activation_checkpointing: bool = False  # recompute activations of blocks backward, to save memory
+    average: Rate = added(0.0)  # decay per step of a mean of weights, which is evaluated and kept; 0: none
 
 
 @spec
@@ -112,7 +105,7 @@ class Recipe:
     task: Task
     model: Model
     stages: tuple[Stage, ...]
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Natural = 0
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -213,7 +206,7 @@ def training_data(recipe: Recipe) -> SequenceDataset:
         SpecError: if no example is left.
     """
     stage = recipe.last
-    data = prepare_split(recipe, recipe.task_of(stage).load("train"))
+    data = load_split(recipe, "train")
     if stage.fraction < 1:
         order = torch.randperm(len(data), generator=generator(recipe.seed, "fraction"))
         data = data.take(order[: max(1, round(len(data) * stage.fraction))].sort().values)
@@ -227,12 +220,26 @@ def measured(recipe: Recipe, train: SequenceDataset) -> Recipe:
     return recipe.with_last(replace(recipe.last, objective=recipe.last.objective.measured(train)))
 
 
-def prepare_split(recipe: Recipe, data: SequenceDataset) -> SequenceDataset:
-    """Return a split for the last stage: labelled examples only and fixed-length padding, where needed."""
-    if recipe.last.objective.labelled and not data.labelled.all():
+def load_split(recipe: Recipe, split: Split) -> SequenceDataset:
+    """Return a split for the last stage: labelled examples only and fixed-length padding, where needed.
+
+    Raises:
+        DataError: if a task from outside this package loads something else than it describes, or nothing
+            is left to validate or test with.
+    """
+    task = recipe.task_of(recipe.last)
+    data = task.load(split)
+    labelled = recipe.last.objective.labelled
+    if not is_ours(type(task).__module__):
+        check_examples(name_of(task), split, task.form, data, labelled)
+        key = (type(task), type(task).load, json.dumps(to_dict(task)), task.version())
+        check_repeats(name_of(task), split, key, data)
+    if labelled and not data.labelled.all():
         data = data.take(data.labelled.nonzero()[:, 0])
+    if not len(data) and split != "train":
+        raise DataError(f"{name_of(task)}, {split}: no example has a label")
     fixed = recipe.model.mixer.fixed_length
-    return replace(data, padded=recipe.task_of(recipe.last).form.length) if fixed else data
+    return replace(data, padded=task.form.length) if fixed else data
 
 
 def build_network(recipe: Recipe) -> Network:

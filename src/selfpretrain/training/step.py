@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..mixers.ops._exact import matmul_precision
-from ..objectives.base import ObjectiveBatch
+from ..objectives.base import ObjectiveBatch, loss_of
 from ..objectives.common.latent import LatentHead
 from ..system import distributed
 from .model import Network
@@ -99,7 +99,7 @@ def step(
         with network.no_sync() if syncs_later else contextlib.nullcontext():  # type: ignore[operator]
             with precision_context(stage.precision, device):
                 outputs = network(*part.network_inputs())
-            loss = stage.objective.loss(outputs, part, form) * scale
+            loss = loss_of(stage.objective, outputs, part, form) * scale
             with matmul_precision(device, "ieee"):  # convolutions of cuDNN would be in TF32
                 loss.backward()
         total = total + loss.detach()

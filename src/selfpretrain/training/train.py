@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ..config import is_ours
 from ..data.dataloader import BatchSampler, PrefetchLoader
 from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
@@ -24,6 +25,7 @@ from ..errors import Interrupted, SpecError
 from ..mixers.base import ForeignModule
 from ..objectives.base import ObjectiveBatch
 from ..objectives.common.latent import move_average
+from ..registry import name_of
 from ..system import distributed
 from ..system.hardware import gpu_memory
 from .evaluate import evaluate, reduce_sums, validation_data
@@ -212,34 +214,29 @@ def seconds_on_gpu(recipe: Recipe, device: str) -> float:
             return run.advance(number) / number
 
 
+@dataclass(eq=False)
 class _Run:
     """What ``train`` knows at a step: network, optimizer, batches, and how far it is."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        network: Network,
-        data: TrainingData,
-        seed: int,
-        number: int,
-        slow: Mapping[str, float],
-        checkpoint: Checkpoint,
-        log: Log,
-    ) -> None:
-        self.stage = stage
-        self.network = network
-        self.data = data
-        self.seed = seed
-        self.number = number
-        self.checkpoint = checkpoint
-        self.log = log
-        self.sampler = BatchSampler(data.train.longest, stage.batch, seed)
+    stage: Stage
+    network: Network
+    data: TrainingData
+    seed: int
+    number: int
+    slow: Mapping[str, float]
+    checkpoint: Checkpoint
+    log: Log
+
+    def __post_init__(self) -> None:
+        stage = self.stage
+        network = self.network
+        self.sampler = BatchSampler(self.data.train.longest, stage.batch, self.seed)
         self.steps = stage.budget.in_steps(self.sampler.per_epoch)
         if self.steps is None and distributed.world_size() > 1:
             raise SpecError("a budget in seconds needs a single process; give steps, epochs or FLOPs")
         self.device = next(network.parameters()).device
         self.batches = PrefetchLoader(self.targets_at, self.device)
-        self.optimizer = stage.optim.build(network, slow)
+        self.optimizer = stage.optim.build(network, self.slow)
         prepare(network, stage, self.device)
         self.wrapped_network: nn.Module = network
         if distributed.world_size() > 1:
@@ -255,9 +252,9 @@ class _Run:
         self.sums = dict[str, Tensor]()
         # Dropout and the directions of SIGReg use torch's global random state, equal in all processes.
         # Resuming replaces it by that of the checkpoint.
-        torch.manual_seed(generator(seed, "dropout", f"{number}").initial_seed())
-        if saved := checkpoint.load():
-            with checkpoint.explain_damage():
+        torch.manual_seed(generator(self.seed, "dropout", f"{self.number}").initial_seed())
+        if saved := self.checkpoint.load():
+            with self.checkpoint.explain_damage():
                 self._resume(*saved)
         self.wrapped_network.train()
         self.saved = self.clock = time.perf_counter()
@@ -379,10 +376,13 @@ class _Run:
             kind = type(self.stage.objective).__name__
             raise SpecError(f"criterion={criterion}: {kind} measures {', '.join(scores)}")
         value = scores[criterion]
-        if math.isnan(value) and criterion != "accuracy":  # R2 of equal targets
-            value = -scores["loss"]
         # Weights that are not finite answer, too: with the first class, which may be the most frequent.
         finite = math.isfinite(scores["loss"])
+        if math.isnan(value) and criterion != "accuracy":  # R2 of equal targets
+            if finite and not is_ours(type(self.stage.objective).scores.__module__):
+                kind = name_of(self.stage.objective)
+                raise SpecError(f"{kind}: {criterion} is NaN in validation; return a number from its scores")
+            value = -scores["loss"]
         state.since_best += 1
         improved = finite and value > state.best_score
         if improved:

@@ -23,9 +23,12 @@ Steps = Inexact[Tensor, "B L ..."]
 class RecurrentCell(nn.Module, abc.ABC):
     """Base class of causal recurrent layers, from vectors and a state to vectors and the next state."""
 
-    @abc.abstractmethod
+    state_shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors of a state, for one sequence
+
     def initial_state(self, batch_size: int) -> State:
-        """Return the state before the first position, for a batch of sequences."""
+        """Return the state before the first position, for a batch of sequences: zeros."""
+        weight = next(self.parameters())
+        return tuple(weight.new_zeros(batch_size, *shape) for shape in self.state_shapes)
 
     @abc.abstractmethod
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:

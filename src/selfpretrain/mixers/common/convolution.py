@@ -49,8 +49,7 @@ class Convolution(KernelLayer):
 
     def kernel(self, length: int) -> Float[Tensor, "c H L"]:
         """Return a kernel for the past and, unless causal, one for the future, in fp32 or better."""
-        with full_precision(self.D.device):
-            return self.make_kernels([self], length).squeeze(0)
+        return self.kernels([self], length)[0]
 
     def forward(
         self, x: Vectors, padding_mask: PaddingMask = None, kernel: Float[Tensor, "c H L"] | None = None
@@ -86,10 +85,7 @@ def log_uniform(count: int, low: float, high: float) -> Float[Tensor, "n"]:
 class ShortConvolution(nn.Module):
     """y[t] = bias + sum_j taps[j] x[t - size + 1 + j], initialised as ``nn.Conv1d``.
 
-    Args:
-        channels: number of channels.
-        size: number of taps; the last one belongs to the position itself.
-        bias: whether to add a bias.
+    The last tap belongs to the position itself.
     """
 
     def __init__(self, channels: int, size: int, bias: bool = False) -> None:

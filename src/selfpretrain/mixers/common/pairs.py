@@ -3,7 +3,6 @@
 On CUDA devices, long sequences take one compiled kernel (FlexAttention).
 """
 
-import abc
 import functools
 import importlib.util
 import os
@@ -44,16 +43,20 @@ class BlockNeighbours:
 
 
 class Pairs(Heads):
-    """Base class of sparse attention: query i attends to the real keys j of its pattern, which includes i.
+    """Sparse attention: query i attends to the real keys j of its pattern, which includes i.
 
     The pattern depends on i and j, not on the length of the sequence, so that padding changes nothing.
 
     Args:
+        pattern: the pattern before the causal mask; None: the subclass has a method.
         block: block size of a block-sparse pattern, which contains all pairs of two blocks or none.
     """
 
-    def __init__(self, context: LayerContext, heads: int, block: int | None = None) -> None:
+    def __init__(
+        self, context: LayerContext, heads: int, pattern: PairPattern | None = None, block: int | None = None
+    ) -> None:
         super().__init__(context, heads)
+        self.pattern = pattern
         self.longest = context.length
         self.block = block or BLOCK
         self.blockwise = block is not None
@@ -62,9 +65,10 @@ class Pairs(Heads):
         self._layout: BlockMask | None = None
         self._layout_of: tuple[object, ...] = ()
 
-    @abc.abstractmethod
     def sees(self, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         """Return the pattern before the causal mask, for broadcasting head, query and key indices."""
+        assert self.pattern is not None, "given, or the subclass has a method"
+        return self.pattern(head, query, key)
 
     def mix(self, q: PerHead, k: PerHead, v: PerHead, padding_mask: PaddingMask) -> PerHead:
         """Return softmax attention over the pairs of the pattern."""

@@ -30,7 +30,7 @@ from ...registry import name_of
 from ...shapes import Vectors
 from ..base import LayerContext, Mixer, State
 from ..ops._exact import full_precision
-from ..ops.delta_rule import gated_delta_rule
+from ..ops.delta_rule import gated_delta_rule, unit
 from ..ops.linear_attention import decayed_attention
 from ..ops.selective_scan import cpu_selective_scan, is_faster
 from .attention_heads import head_size
@@ -43,7 +43,6 @@ DISPATCH = "is_new_implementation", "implementation"
 Channels = Float[Tensor, "B D L"]
 Heads = Float[Tensor, "B L H E"]
 Places = Float[Tensor, "B L D"]
-UNIT = 1e-6  # what is added to the squared length of a query or key before it is divided by its length
 
 
 class TransformersMixer(Mixer):
@@ -120,10 +119,6 @@ class TransformersCell(RecurrentCell):
         self.single = mixer.single
         self.plain = forward_of(kind, mixer.operations)
         self.fast = forward_of(kind, mixer.operations, kernels(kind)) if kernels(kind) else None
-
-    def initial_state(self, batch_size: int) -> State:
-        """Return no state."""
-        return ()
 
     def forward(self, x: Vectors, state: State) -> tuple[Vectors, State]:
         """Return the outputs of the layer."""
@@ -346,7 +341,7 @@ def delta_rule(
         g: logarithms of the decay, (B, L, H) or (B, L, H, M).
     """
     kind = state_dtype(query)
-    q, k = (_unit(x.transpose(1, 2).to(kind)) for x in (query, key))
+    q, k = (unit(x.transpose(1, 2).to(kind)) for x in (query, key))
     v = value.transpose(1, 2).to(kind)
     g = (g if g.ndim == query.ndim else g[..., None]).transpose(1, 2).to(kind)
     beta = beta.transpose(1, 2)[..., None].to(kind)
@@ -382,7 +377,3 @@ def mlstm(
 def state_dtype(x: Tensor) -> torch.dtype:
     """Return the dtype of a recurrence over x: at least single precision."""
     return torch.promote_types(x.dtype, torch.float32)
-
-
-def _unit(x: Tensor) -> Tensor:
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + UNIT)

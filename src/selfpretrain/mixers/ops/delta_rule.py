@@ -32,6 +32,11 @@ Features = Float[Tensor, "B H L M"]
 Values = Float[Tensor, "B H L E"]
 
 
+def unit(x: Tensor) -> Tensor:
+    """Return vectors of norm one, or less for those near zero."""
+    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
+
+
 def delta_rule(
     q: Features, k: Features, v: Values, beta: Float[Tensor, "B H L 1"], state: Sums
 ) -> tuple[Values, Sums]:
@@ -139,9 +144,7 @@ def gated_delta_rule(
         decay = decay_between(g)
         start = g.cumsum(3).exp()
         system = decayed_weights(beta * k, k, decay)
-        right = torch.cat([beta * v, beta * k * start], dim=-1)
-        solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
-        new, read = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
+        new, read = _solve(system, beta * v, beta * k * start)
         ends = (k * decay[:, :, :, -1]).mT
         changes = []
         before = []

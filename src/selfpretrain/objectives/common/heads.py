@@ -65,10 +65,13 @@ class Pooled(nn.Module):
             return self.linear(self.before(torch.cat(views, dim=-1).to(self.linear.weight.dtype)))
 
     def pool(self, x: Vectors, padding_mask: PaddingMask) -> Float[Tensor, "B D"]:
-        """Return one vector per sequence, as the head sees it."""
+        """Return one vector per sequence, as the head sees it; attention: sum_t softmax(x . query)_t x_t."""
         if self.query is None:
             return pool(x, padding_mask, self.pooling)
-        return pool_by_attention(x, padding_mask, (x @ self.query[:, None].to(x.dtype))[..., 0])
+        scores = (x @ self.query[:, None].to(x.dtype))[..., 0]
+        if padding_mask is not None:
+            scores = scores.masked_fill(~padding_mask, -torch.inf)
+        return (scores.softmax(-1).to(x.dtype)[:, None] @ x)[:, 0]
 
 
 def pool_features(
@@ -93,13 +96,3 @@ def pool(x: Vectors, padding_mask: PaddingMask, pooling: Pooling) -> Float[Tenso
         return x.mean(1)
     real = padding_mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1)
-
-
-def pool_by_attention(
-    x: Vectors, padding_mask: PaddingMask, scores: Float[Tensor, "B L"]
-) -> Float[Tensor, "B D"]:
-    """Return sum_t softmax(scores)_t x_t over the real positions of every sequence."""
-    if padding_mask is not None:
-        scores = scores.masked_fill(~padding_mask, -torch.inf)
-    weights = scores.softmax(-1).to(x.dtype)
-    return (weights[:, None] @ x)[:, 0]
