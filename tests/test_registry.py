@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import selfpretrain
-from selfpretrain.registry import SHELVES, find, module_of, name_of, names
+from selfpretrain import mixers
+from selfpretrain.registry import SHELVES, find, module_of, name_of, names, summary
 
 ROOT = Path(__file__).parent.parent
 SUPPORT = ROOT / "tests" / "support"
@@ -120,3 +121,11 @@ def test_an_objective_is_used_by_its_path_with_nothing_registered(tmp_path):
 def test_things_are_called_by_their_files(shelf):
     for name in set(names(shelf)) - {"imported"}:
         assert name_of(find(shelf, name)) == name
+
+
+def test_a_file_that_begins_with_a_comment_is_listed_by_its_docstring(tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "tutorials" / "contributor.md").read_text()
+    (tmp_path / "nothing.py").write_text(re.search(r"```python\n(# .*?)```", page, re.DOTALL)[1])
+    monkeypatch.setattr(mixers, "__path__", [str(tmp_path)])
+    said = "Positions do not hear each other: what a network does without mixing."
+    assert summary("mixers", "nothing") == said

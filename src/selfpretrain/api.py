@@ -22,7 +22,7 @@ from .runner.sequential import expected_seeds, reached
 from .runner.tuning import trials_of, tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
-from .studies.base import SHIPPED, Scale, Study
+from .studies.base import SHIPPED, Scale, Study, scale_of
 from .studies.compare import Comparison, build_comparison
 from .studies.recipes.defaults import DEMO, DEMO_OBJECTIVE, DEMO_TASK
 from .system import distributed
@@ -108,10 +108,10 @@ def compare(
         SpecError: if a name is unknown or a setting is invalid.
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
-    workspace = workspace or _usual_workspace()
+    workspace = _checked(workspace)
     settings = resolve_settings(settings or {}, workspace)
     most, design = parse_seeds(seeds)
-    study = comparison(task, mixers, objective, most, scale, settings, arms=arms)
+    study = comparison(task, mixers, objective, most, scale_of(scale), settings, arms=arms)
     return run_request(Request(study, scale, design=design), workspace)
 
 
@@ -132,9 +132,9 @@ def study(
         SpecError: if there is no such study, or no recipe at that scale.
         SelfPretrainError: if a stage failed; finished stages are kept, and the same call resumes.
     """
-    workspace = workspace or _usual_workspace()
+    workspace = _checked(workspace)
     most, design = parse_seeds(seeds)
-    found = find_study(name, scale, most, workspace)
+    found = find_study(name, scale_of(scale), most, workspace)
     return run_request(Request(found, scale, fresh=fresh, design=design), workspace)
 
 
@@ -176,7 +176,13 @@ def comparison(
     tasks = [amended(resolve("tasks", each), of_task) for each in named]
     if twice := [each for i, each in enumerate(tasks) if each in tasks[:i]]:
         raise SpecError(f"task {name_of(twice[0])!r} is given twice; name every task once")
+    if isinstance(mixers, str):
+        raise SpecError(f"mixers={mixers!r}: give a tuple of names, e.g. mixers=({mixers!r},)")
     made = tuple(resolve("mixers", mixer) for mixer in mixers)
+    for each in made:
+        if not isinstance(each, Mixer):
+            kind = getattr(each, "__name__", type(each).__name__)
+            raise SpecError(f"{kind} is not a mixer; give a callable of yours by name, e.g. 'mylab:{kind}'")
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     study = build_comparison(
         tasks, made, objective, scale, seeds, usual=usual, planner=planner, columns=arms
@@ -351,5 +357,11 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     return replace(named, study=study if share == 1 else study.scale_budget(share, why), share=share)
 
 
-def _usual_workspace() -> Workspace:
-    return Workspace.of(Path("runs"), workers="1")  # with one worker, scripts need no main guard
+def _checked(workspace: Workspace | None) -> Workspace:
+    """Return where to run; by default the folder ``runs`` and one worker, which needs no main guard."""
+    if workspace is None:
+        return Workspace.of(Path("runs"), workers="1")
+    if not isinstance(workspace, Workspace):
+        given = str(workspace)
+        raise SpecError(f"workspace={given!r} is no Workspace; give Workspace.of({given!r}, workers='1')")
+    return workspace

@@ -168,6 +168,14 @@ def test_ranking_needs_several_rows_and_seeds_and_every_pair():
     assert ranking(one([0.1, 0.1])) == ""
 
 
+def test_what_checks_find_before_training_is_the_first_caveat():
+    found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]))
+    task = replace(found.task, faults=("mine: gradients: none", "mine: noise"))
+    first, *others = caveats([analyse_task(task)])
+    assert first == "Found before training: mine: gradients: none; mine: noise."
+    assert caveats([found]) == others
+
+
 def test_caveats_name_what_weakens_a_study():
     found = analysis(row("a", [0.5] * 3, [0.1, 0.11, 0.12]), stopped="budget")
     lines = " ".join(caveats([found]))
@@ -181,9 +189,22 @@ def test_caveats_name_what_weakens_a_study():
 )
 def test_compute_that_is_off_by_more_than_one_percent_is_a_caveat(flops, ratio):
     found = arm(one([0.1, 0.11, 0.12]), MATCHED, cost=StageCost(1000, flops, 1.0))
-    lines = [line for line in caveats([found]) if "not quite matched" in line]
-    caveat = "Compute is not quite matched; FLOPs of scratch (matched) relative to SPT: s4d"
+    lines = [line for line in caveats([found]) if "not matched" in line]
+    caveat = "Compute is not matched; FLOPs of scratch (matched) relative to SPT: s4d"
     assert lines == ([f"{caveat} {ratio}."] if ratio else [])
+
+
+def test_every_arm_that_is_compared_with_matched_scratch_must_have_its_compute():
+    """Not only that of the headline: an arm of one's own may train for longer."""
+    found = one([0.1, 0.11, 0.12])
+    dearer = tuple(replace(cell, column="mine") for cell in found.task.cells if cell.column == SPT)
+    task = replace(
+        found.task, cells=(*found.task.cells, *dearer), contrasts=((SPT, MATCHED), ("mine", MATCHED))
+    )
+    longer = arm(analyse_task(task), "mine", cost=StageCost(1000, 3e9, 1.0))
+    assert [line for line in caveats([longer]) if "not matched" in line] == [
+        "Compute is not matched; FLOPs of scratch (matched) relative to mine: s4d 0.33."
+    ]
 
 
 def test_the_best_is_one_arm_and_none_where_two_share_the_mean():

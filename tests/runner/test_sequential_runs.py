@@ -17,7 +17,7 @@ from selfpretrain.runner import sequential
 from selfpretrain.runner.experiment import Finished
 from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.common.table_study import due_runs, mean_score
+from selfpretrain.studies.common.plots import due_runs, mean_score
 from selfpretrain.system.events import listen
 
 DESIGN = SequentialDesign(2, 4)

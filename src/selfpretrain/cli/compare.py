@@ -105,11 +105,7 @@ def compare(
 
 
 def _gate(verdicts: list[dict[str, Any]], failing: frozenset[str]) -> None:
-    """Exit with code 3 if a verdict is among those that fail, or cannot be given (one seed, no finite score).
-
-    Raises:
-        typer.Exit: with the code.
-    """
+    """Exit with code 3 if a verdict fails, or cannot be given (one seed, no finite score)."""
     from ..report.analysis import JUDGED
 
     passing = {standing.value for standing in JUDGED} - failing
@@ -131,11 +127,7 @@ def _tasks(names: str | None, folds: int | None) -> "tuple[str | Task, ...] | No
 
 
 def _standings(names: str) -> frozenset[str]:
-    """Return the standings that --fail-if names.
-
-    Raises:
-        SpecError: if there is no such standing.
-    """
+    """Return the standings that --fail-if names."""
     from ..report.analysis import JUDGED
 
     chosen = frozenset(_names(names)) if names else frozenset()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from ..data.importing import Kind, MissingPolicy, TargetKind
-from ..errors import SpecError, nearest
+from ..errors import SpecError
 from ..registry import find
 
 if TYPE_CHECKING:
@@ -217,11 +217,7 @@ class ColumnFlags:
 
 
 def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) -> "Workspace":
-    """Return the workspace of a command.
-
-    Raises:
-        SpecError: if there is no such device, or the number of jobs is invalid.
-    """
+    """Return the workspace of a command, see ``Workspace.of``."""
     from ..runner.workspace import Workspace
 
     here = Workspace.of(runs, device, jobs)
@@ -229,17 +225,10 @@ def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) 
 
 
 def scale_of(name: str) -> "Scale":
-    """Return a scale by its name.
+    """Return a scale by its name."""
+    from ..studies import base
 
-    Raises:
-        SpecError: if there is none of that name.
-    """
-    from ..studies.base import SCALES
-
-    for scale in SCALES:
-        if scale == name:
-            return scale
-    raise SpecError(f"--scale {name}: there is no such scale{nearest(name, SCALES)}")
+    return base.scale_of(name)
 
 
 def assignments(

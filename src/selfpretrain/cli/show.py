@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -80,7 +78,7 @@ def show(
         writer.writerows(provenance.curve)
         typer.echo(text.getvalue(), nl=False)
     elif as_json:
-        print_json(json.loads(to_json(provenance, inf_nan_mode="null")))  # JSON has no NaN
+        print_json(provenance)
     else:
         _show(provenance)
 

@@ -29,7 +29,7 @@ def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
     A sentence names its tasks unless it applies to all of them.
     """
     checks: list[Callable[[TaskAnalysis], Iterator[Caveat]]] = [
-        _diverged, _collapsed, _missing, _restored, _undefined, _overlap, _not_matched, _clusters,
+        _faults, _diverged, _collapsed, _missing, _restored, _undefined, _overlap, _not_matched, _clusters,
         _no_examples, _late, _few_seeds, _machines,
     ]  # fmt: skip
     lines = []
@@ -47,6 +47,11 @@ def caveats(tasks: Sequence[TaskAnalysis]) -> list[str]:
                 parts = [f"{format.listing(labels)}: {each}" for each, labels in found.items()]
                 lines.append(f"{before}{'; '.join(parts)}{after}")
     return lines
+
+
+def _faults(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    if analysis.task.faults:
+        yield Caveat("Found before training: ", "; ".join(analysis.task.faults), ".")
 
 
 def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
@@ -104,19 +109,18 @@ def _overlap(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _not_matched(analysis: TaskAnalysis) -> Iterator[Caveat]:
+    """Yield a caveat for every comparison with a matched control whose compute is another."""
     task = analysis.task
-    treatment, control = task.headline
-    if "matched" not in control:
-        return
-    off = []
-    for row in task.rows:
-        cells = [list(task.at(row, column).values()) for column in (control, treatment)]
-        ours, theirs = (sum(cell.flops for cell in each) / max(len(each), 1) for each in cells)
-        if all(cells) and theirs > 0 and abs(ours / theirs - 1) > SLACK:
-            off.append(f"{row} {ours / theirs:.2f}")
-    if off:
-        before = f"Compute is not quite matched; FLOPs of {control} relative to {treatment}: "
-        yield Caveat(before, format.listing(off), ".")
+    for treatment, control in task.contrasts:
+        off = []
+        for row in task.rows if "matched" in control else ():
+            cells = [list(task.at(row, column).values()) for column in (control, treatment)]
+            ours, theirs = (sum(cell.flops for cell in each) / max(len(each), 1) for each in cells)
+            if all(cells) and theirs > 0 and abs(ours / theirs - 1) > SLACK:
+                off.append(f"{row} {ours / theirs:.2f}")
+        if off:
+            before = f"Compute is not matched; FLOPs of {control} relative to {treatment}: "
+            yield Caveat(before, format.listing(off), ".")
 
 
 def _clusters(analysis: TaskAnalysis) -> Iterator[Caveat]:

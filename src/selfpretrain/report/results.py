@@ -147,6 +147,7 @@ class TaskResults:
     cells: tuple[CellResult, ...]
     baselines: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()  # what the checks of mixers found before training
     design: SequentialDesign | None = None  # None: the number of seeds was fixed
 
     @property
@@ -310,7 +311,7 @@ class ExperimentResults:
         return replace(self, tasks=tuple(tasks), tried=tuple(filter(None, map(stage, self.trials))))
 
 
-def read(folder: Path) -> ExperimentResults:
+def read(folder: str | Path) -> ExperimentResults:
     """Read the folder of an experiment, and the results of its stages.
 
     Raises:
@@ -320,13 +321,14 @@ def read(folder: Path) -> ExperimentResults:
     return read_plan(folder).with_stages()
 
 
-def read_plan(folder: Path) -> ExperimentResults:
+def read_plan(folder: str | Path) -> ExperimentResults:
     """Read the study.json of an experiment: its cells, without the results of their stages.
 
     Raises:
         StoreError: if study.json is missing, damaged or incomplete.
         ForeignRun: if it was written in another format.
     """
+    folder = Path(folder)
     path = folder / FILE
     if not path.is_file():
         raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")

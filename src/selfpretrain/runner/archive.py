@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from ..errors import StoreError, Taken
-from ..report.stage_results import Predictions, StageResult, contradiction, parsed
+from ..report.stage_results import RESTORED, Predictions, StageResult, contradiction, parsed
 from ..system.files import (
     Json,
     damaged_message,
@@ -30,8 +30,6 @@ from ..system.files import (
 from .run_dir import LOG, PREDICTIONS, RESULT, RunDir
 
 FILES = ("recipe.json", RESULT, "environment.json")
-RESTORED = "restored.json"
-"""File that marks a stage as restored, and says from which archive."""
 KEPT_KINDS = {"uint8": np.uint8, "int64": np.int64, "float32": np.float32}
 KINDS = ("int64", "float32", "float64", "int32", "uint8")
 """Data types allowed for restored predictions."""
@@ -44,7 +42,11 @@ Measures = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Archive:
-    """A file of bundled results."""
+    """A file of bundled results.
+
+    Raises:
+        StoreError: from its methods, if the file is damaged.
+    """
 
     file: Path
 
@@ -55,7 +57,7 @@ class Archive:
             measures: measurements on these stages, by the name of their file.
 
         Raises:
-            StoreError: if the existing archive cannot be read, or the file cannot be written.
+            StoreError: if an archive that is there cannot be read, or the file cannot be written.
         """
         with explain_errors(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,19 +76,11 @@ class Archive:
         return len(finished)
 
     def names(self) -> frozenset[str]:
-        """Return the names of the archived stages.
-
-        Raises:
-            StoreError: if the file is damaged.
-        """
+        """Return the names of the archived stages."""
         return frozenset(self._lines()[1]) if self.file.exists() else frozenset()
 
     def scores(self) -> dict[str, float]:
-        """Return the test scores of the archived stages that were tested, by the name of the stage.
-
-        Raises:
-            StoreError: if the file is damaged.
-        """
+        """Return the test scores of the archived stages that were tested, by the name of the stage."""
         lines = self._lines()[1] if self.file.exists() else {}
         try:
             results = {name: line["files"][RESULT]["scores"] for name, line in lines.items()}
@@ -102,7 +96,7 @@ class Archive:
             recipes: the recipe that each of them must have, by name.
 
         Raises:
-            StoreError: if the file is damaged, or a result is inconsistent; nothing is restored then.
+            StoreError: if the archive cannot be read, or a result is inconsistent; nothing is restored then.
         """
         if not self.file.exists():
             return 0, {}
@@ -142,15 +136,7 @@ class Archive:
             first, *lines = [json.loads(line) for line in text.splitlines()] or [{}]
             measures = {first["of"]: first.get("measures", [])} if first.get("of") else {}
             return first.get("more", {}) | measures, {line["stage"]: line for line in lines}
-        except (
-            EOFError,
-            lzma.LZMAError,
-            ValueError,
-            RecursionError,
-            KeyError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (lzma.LZMAError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
             raise self._error(error) from error
 
     def _error(self, error: object) -> StoreError:

@@ -1,6 +1,5 @@
 """An experiment: a grid of (row, column, seed) cells, and the recipe behind each."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -11,7 +10,7 @@ from ..registry import file_name_of, name_of
 from ..report.paper_numbers import PaperNumber
 from ..report.sequential import SequentialDesign
 from ..report.stage_results import read_log
-from ..system.files import Json
+from ..system.files import Json, digest_of
 from ..tasks.base import Task
 from ..training.model import Network
 from ..training.recipe import Recipe, build_network, stage_id
@@ -119,7 +118,7 @@ class Experiment:
         prints = "\n".join(f"{c.row}|{c.column}|{c.stages[-1].rpartition('-')[2]}" for c in cells)
         if self.design:
             prints += f"\n{self.design}"
-        return f"{self.name}-{tasks}-{hashlib.sha256(prints.encode()).hexdigest()[:10]}"
+        return f"{self.name}-{tasks}-{digest_of(prints.encode())[:10]}"
 
     @property
     def first_analysis(self) -> tuple[Cell, ...]:
@@ -157,15 +156,10 @@ class Experiment:
 
     def by_task(self) -> list[list[Cell]]:
         """Return the cells grouped by task, with all folds of a task together, in order."""
-        tasks: list[Task] = []
-        groups: list[list[Cell]] = []
+        groups: dict[Task, list[Cell]] = {}
         for cell in self.cells:
-            task = cell.recipe.task.parts()[0]
-            if task not in tasks:
-                tasks.append(task)
-                groups.append([])
-            groups[tasks.index(task)].append(cell)
-        return groups
+            groups.setdefault(cell.recipe.task.parts()[0], []).append(cell)
+        return list(groups.values())
 
     def select_cells(self, only: str | None) -> list[Cell]:
         """Return the cells of ``ROW/COLUMN`` or ``TASK/ROW/COLUMN``; ``ROW`` alone selects all columns.

@@ -1,6 +1,5 @@
 """The folder of an experiment: the planned cells, results of its stages, measurements and the report."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from ..report import page, results
 from ..report.analysis import analyse
 from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
 from ..report.stage_results import parsed
-from ..system.files import FORMAT, Json, explain_errors, remove_leftovers, sha256_of
+from ..system.files import FORMAT, Json, digest_of, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
 from .archive import Archive, Measures
 from .experiment import Cell, Experiment, Finished
@@ -52,6 +51,9 @@ class ExperimentFolder:
 
     Args:
         bundled: folder of bundled results and of interpretations written by hand.
+
+    Raises:
+        StoreError: from its methods, if the file of bundled results is damaged.
     """
 
     plan: Plan
@@ -79,11 +81,7 @@ class ExperimentFolder:
         return Archive(self.bundled / f"{self._name}.jsonl.xz") if self.bundled else None
 
     def restore(self) -> int:
-        """Restore bundled stages that are not on disk, and return how many.
-
-        Raises:
-            StoreError: if the file of bundled results is damaged.
-        """
+        """Restore bundled stages that are not on disk, and return how many."""
         if self.archive is None:
             return 0
         recipes = {stage: to_dict(planned.recipe) for stage, planned in self._planned.items()}
@@ -98,11 +96,7 @@ class ExperimentFolder:
 
     @property
     def bundled_stages(self) -> frozenset[str]:
-        """Return the names of the bundled stages, which ``restore`` would restore.
-
-        Raises:
-            StoreError: if the file of bundled results is damaged.
-        """
+        """Return the names of the bundled stages, which ``restore`` would restore."""
         return self.archive.names() if self.archive else frozenset()
 
     def forget(self) -> None:
@@ -118,13 +112,17 @@ class ExperimentFolder:
         """Add finished stages to the bundled results, and return how many; by default, measure nothing."""
         return self.archive.keep(self.stages().values(), measures or {}) if self.archive else 0
 
-    def write_plan(self, notes: Iterable[str] = ()) -> None:
-        """Write the planned cells, so that reports can be made at any time; sweep abandoned files."""
+    def write_plan(self, faults: Iterable[str] = ()) -> None:
+        """Write the planned cells, so that reports can be made at any time; sweep abandoned files.
+
+        Args:
+            faults: what the checks of mixers found.
+        """
         for folder in (self.workspace.runs, *(self.workspace.runs / name for name in CACHES), self.path):
             if folder.is_dir():
                 with explain_errors(folder):
                     remove_leftovers(folder, ABANDONED_SECONDS)
-        self.folder.write(STUDY, self.planned(tuple(notes)).to_json())
+        self.folder.write(STUDY, self.planned(tuple(faults)).to_json())
 
     def finish(self, notes: Iterable[str] = ()) -> None:
         """Add baseline scores, measurements and notes on this run, and write the report."""
@@ -206,7 +204,7 @@ class ExperimentFolder:
     def _measures_file(self) -> str:
         """Return the name of the file of measurements on exactly these cells."""
         names = "\n".join(sorted(self.stages()))
-        return f"measures-{hashlib.sha256(names.encode()).hexdigest()[:10]}.json"
+        return f"measures-{digest_of(names.encode())[:10]}.json"
 
     def _interpretation(self) -> str:
         """Return the interpretation written by hand, from the folder of bundled results; "" without."""
@@ -227,9 +225,9 @@ class ExperimentFolder:
         ]
         if experiment.design:
             content.append(str(experiment.design))
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10]
+        return digest_of(json.dumps(content).encode())[:10]
 
-    def planned(self, notes: tuple[str, ...] = ()) -> ExperimentResults:
+    def planned(self, faults: tuple[str, ...] = ()) -> ExperimentResults:
         """Return the experiment without results, as it is written to study.json."""
         experiment = self.experiment
         previous = results.read_plan(self.path) if self.folder.has(STUDY) else None
@@ -240,7 +238,7 @@ class ExperimentFolder:
             version=__version__,
             created=previous.created if previous else datetime.now(UTC).isoformat(timespec="seconds"),
             command=self.workspace.command,
-            tasks=tuple(self._task(cells, (*experiment.notes, *notes)) for cells in experiment.by_task()),
+            tasks=tuple(self._task(cells, faults) for cells in experiment.by_task()),
             about=dict(experiment.about),
             interpretation=self._interpretation(),
             figure=experiment.figure,
@@ -253,7 +251,7 @@ class ExperimentFolder:
             folder=self.path,
         )
 
-    def _task(self, cells: list[Cell], notes: tuple[str, ...]) -> TaskResults:
+    def _task(self, cells: list[Cell], faults: tuple[str, ...]) -> TaskResults:
         task = cells[0].recipe.task
         return TaskResults(
             name=cells[0].label or name_of(task),
@@ -262,7 +260,8 @@ class ExperimentFolder:
             contrasts=self.experiment.contrasts_of(cells),
             cells=tuple(map(_without_stages, cells)),
             baselines=_baselines(task, self.workspace, known=True),
-            notes=notes,
+            notes=self.experiment.notes,
+            faults=faults,
             design=self.experiment.design,
         )
 
@@ -311,7 +310,7 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
 
 
 def _cache_name(task: Task) -> str:
-    digest = hashlib.sha256(json.dumps([to_dict(task), task.version()], sort_keys=True).encode()).hexdigest()
+    digest = digest_of(json.dumps([to_dict(task), task.version()], sort_keys=True).encode())
     return f"{file_name_of(task)}-{digest[:10]}.json"
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 from ..config import to_dict
 from ..errors import StoreError
-from ..report.stage_results import read_stage
+from ..report.stage_results import RESTORED, read_stage
 from ..system.files import Json
 from ..training.cost import COUNTED, Cost
 from ..training.recipe import Recipe, stage_id
-from .archive import RESTORED
 from .experiment import Cell, Experiment, SeedsDue
 from .run_dir import RESULT, WEIGHTS, RunDir
 from .workspace import Workspace

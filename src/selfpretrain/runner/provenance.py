@@ -48,9 +48,8 @@ class ChainLink:
     used_by: tuple[str, ...]  # stages that start from it
     rows: int = 0  # training examples
     sha256: str = ""  # of the sorted hashes of these examples
-    shared: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # by split: (examples seen, all examples)
+    # By split: (examples seen, all examples).
+    shared: dict[str, tuple[int, int]] = field(default_factory=dict)
     how: str = "there is no result of it"  # how this was checked, or why it could not be
 
 

@@ -34,17 +34,27 @@ RESUMABLE = "stopped; the same command resumes from here"
 
 
 def begin(plan: Plan, workspace: Workspace, bundled: Path | None = None) -> ExperimentFolder:
-    """Write the plan of an experiment into its folder, and return that; train what a design asks for.
+    """Check the mixers of an experiment, write its plan, and return its folder; train what a design asks for.
 
     Args:
         bundled: folder of bundled results and of interpretations written by hand.
     """
     folder = ExperimentFolder(plan, workspace, bundled)
+    faults = _faults(folder)
     if plan.experiment.design:
-        folder = _run_sequentially(folder)
+        folder = _run_sequentially(folder, faults)
     if distributed.is_main():
-        folder.write_plan(check_recipes(cell.recipe for cell in folder.experiment.cells))
+        folder.write_plan(faults)
     return folder
+
+
+def _faults(folder: ExperimentFolder) -> list[str]:
+    """Return what the checks of mixers find, in the main process, and warn of it."""
+    recipes = (cell.recipe for cell in folder.experiment.cells)
+    found = check_recipes(recipes) if distributed.is_main() else []
+    for fault in found:
+        warnings.warn(fault, stacklevel=3)
+    return found
 
 
 def finish(folder: ExperimentFolder, notes: Iterable[str] = ()) -> None:
@@ -63,22 +73,18 @@ def finish(folder: ExperimentFolder, notes: Iterable[str] = ()) -> None:
             folder.finish(notes)
 
 
-def _run_sequentially(folder: ExperimentFolder) -> ExperimentFolder:
+def _run_sequentially(folder: ExperimentFolder, faults: list[str]) -> ExperimentFolder:
     """Train seed after seed until every headline difference is decided; return the folder of the cells due.
 
     Only the two columns of the headline are trained here; the others are left to the caller, for a verdict
     as early as possible.
     """
-    notes: list[str] = []
-    planned = None
-    if distributed.is_main():
-        notes = check_recipes(cell.recipe for cell in folder.experiment.cells)
-        planned = folder.planned()
+    planned = folder.planned() if distributed.is_main() else None
     while True:
         due = seeds_by_place(planned)
         reached = replace(folder, plan=folder.plan.with_seeds(due))
         if distributed.is_main():
-            reached.write_plan(notes)
+            reached.write_plan(faults)
         todo = reached.plan.stages_of(reached.experiment.headline_cells())
         missing = missing_stages(todo, folder.workspace)
         if not distributed.any_process(bool(missing)):
@@ -97,9 +103,8 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, bundled: P
         SpecError: if jobs cannot be submitted.
     """
     experiment = plan.experiment
-    ExperimentFolder(plan, workspace, bundled).write_plan(
-        check_recipes(cell.recipe for cell in experiment.cells)
-    )
+    folder = ExperimentFolder(plan, workspace, bundled)
+    folder.write_plan(_faults(folder))
     missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)
     return find("executors", workspace.executor).detach([stage.counted() for stage in missing], workspace)
 

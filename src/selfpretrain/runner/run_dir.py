@@ -240,10 +240,8 @@ class RunDir:
                 continue
             candidates = [self] * self.path.exists() + attempts
             newest = max(candidates, key=lambda each: (each.finished, each._mtime()), default=None)
-            with (
-                explain_errors(own.path),
-                contextlib.suppress(FileNotFoundError),
-            ):  # another machine was faster
+            # Another machine may be faster.
+            with explain_errors(own.path), contextlib.suppress(FileNotFoundError):
                 if newest is None:
                     own.path.mkdir()
                 elif newest != own:

@@ -1,7 +1,6 @@
 """Train, test and publish one stage of a recipe, here or in another process (Ray, Slurm)."""
 
 import contextlib
-import hashlib
 import json
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from ..errors import (
     first_line,
 )
 from ..registry import name_of
+from ..report.stage_results import RESTORED
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
@@ -41,7 +41,6 @@ from ..training.recipe import (
 )
 from ..training.train import Checkpoint, Trained, never, prepare_training, train
 from ..training.transfer import TransferResult, transfer_weights
-from .archive import RESTORED
 from .plan import PlannedStage, plan_recipes, read_result
 from .run_dir import (
     CHECKPOINT,
@@ -303,7 +302,7 @@ class StageCheckpoint(Checkpoint):
 
 def examples_digest(digests: list[str]) -> str:
     """Return one hash for a set of training examples from their hashes, independent of order."""
-    return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
+    return digest_of("\n".join(sorted(digests)).encode())
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from ..figures import style
 from ..format import printable
 from ..layout import Page
 
 if TYPE_CHECKING:
     import jinja2
-    from markupsafe import Markup
-
 COLOURS = {style.INK: "ink", style.FAINT: "rule", style.BAND: "band"} | {
     colour: f"arm{at}" for at, colour in enumerate(style.COLOURS)
 }
@@ -47,30 +47,25 @@ def template(name: str) -> "jinja2.Template":
     return environment.get_template(name)
 
 
-def escaped(value: Any) -> "Markup":
+def escaped(value: Any) -> Markup:
     """Escape text for HTML and remove control characters; ``Markup`` is returned unchanged."""
-    from markupsafe import Markup, escape
-
     return value if isinstance(value, Markup) else escape(printable(str(value)))
 
 
-def rendered(prose: str) -> "Markup":
+def rendered(prose: str) -> Markup:
     """Convert Markdown to HTML; tags become text and images links, so that the page loads nothing."""
     from markdown_it import MarkdownIt
-    from markupsafe import Markup
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     return Markup(reader.render(printable(prose)))
 
 
-def themed(svg: str, classes: dict[str, str]) -> "Markup":
+def themed(svg: str, classes: dict[str, str]) -> Markup:
     """Shorten an SVG of matplotlib for inlining; its colours and fonts follow the page.
 
     Args:
         classes: CSS class of every style of the page, extended by the styles of this figure.
     """
-    from markupsafe import Markup
-
     svg = INVISIBLE.sub("", svg[svg.index("<svg") :])
     return Markup(re.sub(r"<[^>]*>", lambda found: _tag(found[0], classes), svg))
 

@@ -37,16 +37,18 @@ SPECIAL = {
 def document(page: Page) -> str:
     """Return the LaTeX of all tables of a page, one float each."""
     made = [table for section in page.printed for table in section.tables if table.rows]
-    head = ["needs \\usepackage{booktabs}", page.title, *page.lines, page.origin]
-    comment = "\n".join(f"% {plain(line)}" for line in head)
+    comment = _comment(page.title, *page.lines, page.origin)
     return "\n\n".join([comment, *(floating(table, page.name) for table in made)]) + "\n"
 
 
 def compact(page: Page, table: ReportTable, claim: str) -> str:
     """Return the LaTeX of one table, followed by the sentence to quote."""
-    head = ["needs \\usepackage{booktabs}", page.title, page.origin]
-    comment = "\n".join(f"% {plain(line)}" for line in head)
+    comment = _comment(page.title, page.origin)
     return f"{comment}\n\n{floating(table, page.name)}\n\n{escaped(claim)}\n"
+
+
+def _comment(*lines: str) -> str:
+    return "\n".join(f"% {plain(line)}" for line in ("needs \\usepackage{booktabs}", *lines))
 
 
 def floating(table: ReportTable, page: str) -> str:

@@ -32,10 +32,7 @@ class Ray(Executor):
         super().__init__(workspace)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray: Any = registry.import_extra("ray", "--executor ray", "ray")
-        self._need = {
-            "CPU": workspace.number("cpus", 1.0),
-            "GPU": workspace.number("gpus", 0.0),
-        }
+        self._need = {"CPU": workspace.number("cpus", 1.0), "GPU": workspace.number("gpus", 0.0)}
         if workspace.device.startswith("cuda") and not self._need["GPU"]:
             raise SpecError(
                 "Ray hides GPUs from stages that ask for none: add --with gpus=1, or --device cpu"

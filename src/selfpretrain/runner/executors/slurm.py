@@ -5,7 +5,6 @@ of sbatch by its name, e.g. ``partition``, ``account``, ``mem``. All nodes must 
 same path. A job that reaches its time limit or is preempted saves a checkpoint and is requeued.
 """
 
-import hashlib
 import math
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Any, ClassVar
 
 from ... import registry
 from ...errors import DoesNotFit, SpecError, StageFailed
+from ...system.files import digest_of
 from ..plan import PlannedStage
 from ..stage import Outcome, RemoteStage
 from ..workspace import Workspace
@@ -170,7 +170,7 @@ class Slurm(Executor):
 
 def job_name(runs: Path) -> str:
     """Return the Slurm job name of a runs folder."""
-    return f"selfpretrain-{hashlib.sha256(str(runs.absolute()).encode()).hexdigest()[:8]}"
+    return f"selfpretrain-{digest_of(str(runs.absolute()).encode())[:8]}"
 
 
 def count_queued(runs: Path) -> Counter[str]:
