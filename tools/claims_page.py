@@ -5,7 +5,9 @@ without a claim go on with the one above. Numbers of papers come from ``studies/
 trained, and no verdict is typed. Run it after
 ``tools/studies.py``:
 
-    python tools/claims_page.py [--data-root FOLDER]
+    python tools/claims_page.py [--data-root FOLDER] [STUDY ...]
+
+With names of studies, claims on which they do not bear keep their rows.
 """
 
 import argparse
@@ -87,14 +89,14 @@ class Finding(NamedTuple):
     shown: str
 
 
-def page(read_study: Read) -> str:
-    """Return the text of the page."""
+def page(read_study: Read, known: dict[str, str]) -> str:
+    """Return the text of the page; claims in ``known`` keep their row."""
     sections: dict[str, list[str]] = {}
     verdicts: Counter[str] = Counter()
     for lines in grouped():
         paper = lines[0]["paper"]
-        verdict, row = _row(lines, read_study)
-        verdicts[verdict] += 1
+        row = known.get(_claim(lines[0])) or _row(lines, read_study)
+        verdicts[row.split("**")[1]] += 1
         sections.setdefault(paper if paper in OWN else "Others", []).append(row)
     counts = (f"| **{verdict}** | {verdicts[verdict]} | {said} |" for verdict, said in MEANING.items())
     parts = [HEAD.format(verdicts="\n".join(counts))]
@@ -116,9 +118,27 @@ def grouped() -> list[list[Line]]:
     return found
 
 
-def _row(lines: list[Line], read_study: Read) -> tuple[str, str]:
-    """Return the verdict on a claim, and its row of the table."""
-    first, said, words, all_of_it = lines[0], list[Finding](), list[str](), list[str]()
+def known_rows(asked: list[str]) -> dict[str, str]:
+    """Return the rows of the page as it is, by claim, for claims on which none of these studies bears."""
+    if not asked:
+        return {}
+    studies = [{line["study"] for line in lines} - {""} for lines in grouped()]
+    others = [lines for lines, of in zip(grouped(), studies, strict=True) if of and not of & set(asked)]
+    rows = PAGE.read_text(encoding="utf-8").splitlines()
+    starts = {_claim(lines[0]) for lines in others}
+    return {start: row for start in starts for row in rows if row.startswith(start)}
+
+
+def _claim(line: Line) -> str:
+    """Return how the row of a claim begins: what is claimed, and where."""
+    paper = "" if line["paper"] in OWN else f", {line['paper']}"
+    reported = line["where"] + paper + (f": {in_numbers(line)}" if line["reported"] else "")
+    return f"| {line['claim']} | {reported} |"
+
+
+def _row(lines: list[Line], read_study: Read) -> str:
+    """Return the row of a claim in the table."""
+    said, words, all_of_it = list[Finding](), list[str](), list[str]()
     for line in lines:
         if not line["study"]:
             words.append(line["note"] or line["b"])
@@ -130,15 +150,10 @@ def _row(lines: list[Line], read_study: Read) -> tuple[str, str]:
         note = f"*{line['note']}*: " if line["note"] else ""
         all_of_it.append(note + ("; ".join(f"{x.where}: {x.shown}" for x in found) or WAITS))
     verdict = together([finding.verdict for finding in said])
-    paper = "" if first["paper"] in OWN else f", {first['paper']}"
-    reported = first["where"] + paper + (f": {in_numbers(first)}" if first["reported"] else "")
     studies = ", ".join(dict.fromkeys(words))
     if said:
         studies += f" <details><summary>all</summary>{'<br>'.join(all_of_it)}</details>"
-    return (
-        verdict,
-        f"| {first['claim']} | {reported} | **{verdict}** | {_counted(said)} | {_middle(said)} | {studies} |",
-    )
+    return f"{_claim(lines[0])} **{verdict}** | {_counted(said)} | {_middle(said)} | {studies} |"
 
 
 def _counted(said: list[Finding]) -> str:
@@ -292,11 +307,13 @@ def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root")
-    if root := parser.parse_args().data_root:
-        os.environ["SELFPRETRAIN_DATA"] = root
+    parser.add_argument("studies", nargs="*")
+    flags = parser.parse_args()
+    if flags.data_root:
+        os.environ["SELFPRETRAIN_DATA"] = flags.data_root
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as runs:
-        PAGE.write_text(page(reading(Path(runs))), encoding="utf-8")
+        PAGE.write_text(page(reading(Path(runs)), known_rows(flags.studies)), encoding="utf-8")
 
 
 if __name__ == "__main__":

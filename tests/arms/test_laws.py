@@ -20,7 +20,7 @@ from selfpretrain.report.results import read_stage
 from selfpretrain.runner.plan import Plan, plan_recipes
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies.arms.base import Arm, contrasts_of, resolve_arms
+from selfpretrain.studies.arms.base import Arm, contrasts_of, recipes_by_column, resolve_arms
 from selfpretrain.studies.recipes.arms import MATCHED, SPT
 from selfpretrain.studies.recipes.defaults import small_arms
 from selfpretrain.training import cost
@@ -199,6 +199,23 @@ def test_augmentation_that_is_not_there_is_refused(task, value, message):
 
 def test_arms_of_another_package_are_found_by_path():
     assert resolve_arms(["matched", "selfpretrain.studies.arms.joint:JointTraining"])[1] == ARMS["joint"]()
+
+
+class Nothing(Arm):
+    """An arm of somebody else, who has forgotten to return its recipe."""
+
+    column = "nothing"
+    against = (MATCHED,)
+
+    def recipe(self, task, arms, planner=cost.COUNTED):
+        """Return nothing."""
+
+
+def test_an_arm_that_returns_no_recipe_is_named(monkeypatch):
+    plain = Nothing()
+    monkeypatch.setattr(Nothing, "recipe", lambda self, task, arms, planner=None: None)
+    with pytest.raises(SpecError, match="arm nothing: recipe returns None; return a Recipe"):
+        recipes_by_column(toys.Majority(), arms_of("equal"), chosen=["matched", plain])
 
 
 def test_a_comparison_has_the_chosen_arms_in_their_order_and_says_what_they_are():

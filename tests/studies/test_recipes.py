@@ -157,6 +157,7 @@ NO_RECIPE = r"^\S+ .*\(20\d\d\) report no recipe for .*; there, they have [^\n]+
     ("key", "error", "said"),
     [
         (("amos2024", "image", "s4"), UnknownName, "called 'amos2024'; did you mean 'amos'"),
+        (("mylab", "image", "s4"), UnknownName, "a TableStudy may name another paper in paper_recipes"),
         (("amos", "imag", "s4"), UnknownName, "no task called 'imag'; did you mean 'image'"),
         (("amos", "image", "s4-rand"), UnknownName, "called 's4-rand'; did you mean 's4-random'"),
         (("amos", "image", "s4", "mask"), UnknownName, "called 'mask'; did you mean 'masked'"),

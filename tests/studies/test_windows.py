@@ -97,7 +97,7 @@ def test_from_runs_to_table_pictures_and_page(few, monkeypatch, tmp_path):
     windows.write(page, table, tuned)
     assert page.read_text().count("\n| paths") == 4
     lines = (tmp_path / "page-widths.tsv").read_text().splitlines()
-    assert [line.split("\t")[0] for line in lines[1:]] == ["paths", "stdlib", "recall"]
+    assert [line.split("\t")[0] for line in lines[1:]] == ["paths", "recall", "stdlib"]
     assert len({line.count("\t") for line in lines}) == 1
     curves, chances = windows.read(table)
     windows.draw(curves["paths"], chances["paths"], tmp_path / "windows.svg")

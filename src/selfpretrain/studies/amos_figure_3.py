@@ -15,7 +15,6 @@ pretrained causally there, and the smallest part holds 100 sequences.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from ..config import spec
 from ..mixers.attention import Attention
@@ -24,18 +23,9 @@ from ..mixers.s4d import S4D
 from ..runner.experiment import Finished
 from ..runner.tuning import SearchSpace
 from ..system.files import Json
-from .common.table_study import (
-    IMAGE,
-    PATHFINDER,
-    TEXT,
-    Points,
-    TableRow,
-    TableStudy,
-    append_point,
-    mean_score,
-    panel,
-)
-from .recipes.arms import SCRATCH, SPT, ArmRecipes
+from .common.plots import Points, append_point, mean_score, panel
+from .common.table_study import IMAGE, PATHFINDER, TEXT, TableRow, TableStudy
+from .recipes.arms import SCRATCH, SPT
 
 PARTS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 SMALL_PARTS = (0.05, 0.2, 0.5, 1.0)
@@ -61,8 +51,8 @@ class DataScale(TableStudy):
         """Yield a row for every fraction of the data."""
         for architecture in PAPER if self.scale == "paper" else SMALL:
             for fraction in PARTS if self.scale == "paper" else SMALL_PARTS:
-                change = partial(ArmRecipes.with_setting, path="stage.fraction", text=str(fraction))
-                yield replace(architecture, variant=f" · {100 * fraction:g} %", change=change)
+                settings = (f"stage.fraction={fraction}",)
+                yield replace(architecture, variant=f" · {100 * fraction:g} %", settings=settings)
 
     def measures(self, finished: Finished) -> list[Json]:
         """Return plots of the gain of SPT in percent of the scratch score, by fraction of the data."""

@@ -22,7 +22,8 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..training.model import Network
 from ..training.recipe import build_network
-from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, Points, TableRow, TableStudy, panel
+from .common.plots import Points, panel
+from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
 
 LAGS = 1024
@@ -35,7 +36,6 @@ BINS = 256
 class Kernels(TableStudy):
     """Two arms; the result is the plot of the pretrained kernels."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     tasks = (IMAGE, TEXT, PATHX, LISTOPS)
     small_tasks = (TEXT,)

@@ -20,26 +20,24 @@ from ..system.files import Json
 from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
-from .common.shares import recipes_by_share
-from .common.table_study import IMAGE, TEXT, Points, TableRow, TableStudy, panel
+from .common.plots import Points, panel
+from .common.shares import ShareStudy
+from .common.table_study import TableRow
 
 SCRATCH = "from scratch"
 SPT = "SPT"
 
 
 @spec
-class Curves(TableStudy):
+class Curves(ShareStudy):
     """Two arms: 0 and 40 % of the budget in pretraining."""
 
     contrasts = ((SPT, SCRATCH),)
-    tasks = (IMAGE, TEXT)
-    small_tasks = (TEXT,)
-    small_objective = {TEXT: "causal"}
     architectures = (TableRow("Transformer", Attention(), "transformer-rotary"),)
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of Table 8 for both shares."""
-        shares = recipes_by_share(self, label, task, architecture)
+        shares = super().recipes(label, task, architecture, planner)
         return {SCRATCH: shares["0 %"], SPT: shares["40 %"]}
 
     def measures(self, finished: Finished) -> list[Json]:

@@ -20,7 +20,7 @@ from ..config import spec
 from ..mixers.dlr import DLR
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, LISTOPS, PATHX, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SPT, with_model
+from .recipes.arms import MATCHED, SPT
 
 
 @spec
@@ -41,7 +41,7 @@ class Priors(TableStudy):
                 architecture,
                 variant=", random",
                 family=f"{architecture.family}-random",
-                change=lambda arms: with_model(arms, replace(arms.model, init="random")),
+                settings=("model.init=random",),
             )
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:

@@ -18,22 +18,16 @@ from dataclasses import replace
 from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4d import S4D
-from ..tasks.base import Task
-from ..training.cost import Planner
-from ..training.recipe import Recipe
-from .common.shares import recipes_by_share
-from .common.table_study import IMAGE, TEXT, PaperCell, TableRow, TableStudy
+from .common.shares import ShareStudy
+from .common.table_study import PaperCell, TableRow
 
 
 @spec
-class Shares(TableStudy):
+class Shares(ShareStudy):
     """Four shares of pretraining per architecture."""
 
     contrasts = (("20 %", "0 %"), ("40 %", "0 %"), ("60 %", "0 %"))
     paper = "amos2024"
-    tasks = (IMAGE, TEXT)
-    small_tasks = (TEXT,)
-    small_objective = {TEXT: "causal"}
     architectures = (
         TableRow("Transformer", Attention(), "transformer-rotary"),
         TableRow("S4", S4D(), "s4"),
@@ -44,10 +38,6 @@ class Shares(TableStudy):
         for architecture in self.architectures:
             stands_in = architecture.name == "S4" and self.scale != "paper"
             yield replace(architecture, name="S4D") if stands_in else architecture
-
-    def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
-        """Return one recipe per share of the budget in pretraining."""
-        return recipes_by_share(self, label, task, architecture)
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell:
         """Return the place in the paper, where shares are rows."""

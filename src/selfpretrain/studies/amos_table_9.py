@@ -20,7 +20,7 @@ from ..config import spec
 from ..mixers.attention import Attention
 from ..mixers.s4 import S4
 from .common.table_study import IMAGE, PATHFINDER, PaperCell, TableRow, TableStudy
-from .recipes.arms import MATCHED, SPT, with_size
+from .recipes.arms import MATCHED, SPT
 from .recipes.tables import read_table
 
 ARCHITECTURES = {
@@ -43,8 +43,8 @@ class Sizing(TableStudy):
         for size in read_table("amos2024_table_9_sizes"):
             if (size["scale"] == "paper") == (self.scale == "paper"):
                 architecture = ARCHITECTURES[size["architecture"]]
-                change = with_size(int(size["width"]), int(size["depth"]))
-                yield replace(architecture, variant=f" · {size['size']}", change=change)
+                settings = (f"model.width={size['width']}", f"model.depth={size['depth']}")
+                yield replace(architecture, variant=f" · {size['size']}", settings=settings)
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in the paper, where sizes are columns and arms are rows."""

@@ -34,7 +34,6 @@ SEQUENCES = 64
 class AttentionDistance(TableStudy):
     """Two arms, and the attention distance of their networks."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     tasks = (LISTOPS, TEXT, IMAGE)
     architectures = (TableRow("Transformer", Attention(), "transformer-dagger"),)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from ..errors import SpecError
+from ..errors import SpecError, nearest
 from ..mixers.base import Mixer
 from ..registry import first_line, name_of
 from ..runner.experiment import Cell, Experiment, Finished
@@ -19,6 +19,20 @@ from ..training.recipe import Budget, Precision, Stage
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
+
+
+def scale_of(name: str) -> Scale:
+    """Return a scale by its name.
+
+    Raises:
+        SpecError: if there is none of that name.
+    """
+    for scale in SCALES:
+        if scale == name:
+            return scale
+    raise SpecError(f"scale {name}: there is no such scale{nearest(name, SCALES)}")
+
+
 SHIPPED = Path(__file__).with_name("results")
 """Folder of the results shipped with the package, and their interpretations."""
 

@@ -261,9 +261,8 @@ def build_comparison(
         columns: the arms to compare, by name or as specs.
     """
     build = match_recipe if scale == "paper" else small_arms
-    small = dict.fromkeys(
-        task.tiny() if scale == "smoke" else task for task in tasks
-    )  # tiny ones may be equal
+    # Tiny tasks may be equal.
+    small = dict.fromkeys(task.tiny() if scale == "smoke" else task for task in tasks)
     planned = tuple(map(planner.task, small))
     found = []
     for task in planned:

@@ -22,7 +22,6 @@ class Replication(TableStudy):
     """Three arms per task."""
 
     paper = "coser2025"
-    paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
     architectures = (TableRow("Transformer", Attention(), "transformer"),)
     table = "Table 1"

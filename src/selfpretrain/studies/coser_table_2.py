@@ -38,7 +38,6 @@ class Ladder(TableStudy):
     """One column per length of pretraining."""
 
     paper = "coser2025"
-    paper_recipes = "coser"
     contrasts = (
         ("10 epochs", "0 epochs"),
         ("1 epoch", "0 epochs"),

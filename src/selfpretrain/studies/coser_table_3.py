@@ -35,7 +35,6 @@ class Frozen(TableStudy):
 
     contrasts = (("attention frozen", TRAINED), ("attention and MLP frozen", TRAINED))
     paper = "coser2025"
-    paper_recipes = "coser"
     tasks = (LISTOPS, IMAGE, PATHFINDER, RETRIEVAL, TEXT)
     architectures = (TableRow("Transformer", Attention(), "transformer"),)
     names = {IMAGE: "CIFAR10"}

@@ -20,8 +20,8 @@ from ..tasks.base import Task
 from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, QUERIES_AND_KEYS, Transfer
-from .common.table_study import IMAGE, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
-from .recipes.arms import SCRATCH, with_attention_start, with_size
+from .common.table_study import IDENTICAL_START, IMAGE, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import SCRATCH
 
 QK = "Q and K"
 REST = "all but Q and K"
@@ -34,6 +34,7 @@ MOVED: dict[str, Transfer] = {
 PRINTED = {SCRATCH: "from scratch", QK: "queries and keys from SPT", ALL: "all weights from SPT"}
 INDEPENDENT = "independent start"
 IDENTICAL = "identical start"
+ONE_LAYER = "model.depth=1"
 
 
 @spec
@@ -42,17 +43,11 @@ class QueriesAndKeys(TableStudy):
 
     contrasts = ((QK, SCRATCH), (ALL, SCRATCH), (REST, SCRATCH), (ALL, QK))
     paper = "coser2025"
-    paper_recipes = "coser"
     tasks = (IMAGE, PATHFINDER, TEXT)
     small_objective = {TEXT: "causal"}
     architectures = (
-        TableRow(INDEPENDENT, Attention(), "transformer", change=with_size(depth=1)),
-        TableRow(
-            IDENTICAL,
-            Attention(),
-            "transformer",
-            change=lambda arms: with_attention_start("identical")(with_size(depth=1)(arms)),
-        ),
+        TableRow(INDEPENDENT, Attention(), "transformer", settings=(ONE_LAYER,)),
+        TableRow(IDENTICAL, Attention(), "transformer", settings=(ONE_LAYER, IDENTICAL_START)),
     )
     names = {IMAGE: "CIFAR10"}
 

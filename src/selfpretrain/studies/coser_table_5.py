@@ -27,20 +27,9 @@ from ..training.cost import Planner
 from ..training.recipe import Recipe
 from ..training.transfer import EVERYTHING_BUT_THE_HEAD, Transfer
 from .arms.base import recipes_by_column
-from .common.table_study import (
-    IMAGE,
-    LISTOPS,
-    PATHFINDER,
-    TEXT,
-    PaperCell,
-    Points,
-    TableRow,
-    TableStudy,
-    append_point,
-    mean_score,
-    panel,
-)
-from .recipes.arms import MATCHED, SCRATCH, SPT, with_size
+from .common.plots import Points, append_point, mean_score, panel
+from .common.table_study import IMAGE, LISTOPS, PATHFINDER, TEXT, PaperCell, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 OWN = "SPT, own data"
 OTHER = "SPT, other data"
@@ -57,7 +46,6 @@ class DepthAndSource(TableStudy):
     contrasts = ((OWN, MATCHED), (OTHER, MATCHED), (OWN, OTHER), (OWN, SCRATCH))
     figure = "lines"
     paper = "coser2025"
-    paper_recipes = "coser"
     tasks = (IMAGE, PATHFINDER)
     small_tasks = (LISTOPS, TEXT, PATHFINDER)
     small_objective = {LISTOPS: "causal", TEXT: "causal"}
@@ -67,7 +55,7 @@ class DepthAndSource(TableStudy):
         """Yield one row per depth."""
         for depth in DEPTHS.get(label, (1, 2, 3)):
             variant = f" · {depth} layer{'s' * (depth > 1)}"
-            yield replace(TRANSFORMER, variant=variant, change=with_size(depth=depth))
+            yield replace(TRANSFORMER, variant=variant, settings=(f"model.depth={depth}",))
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return scratch, matched scratch, and SPT on the task's own data and on those of another task."""

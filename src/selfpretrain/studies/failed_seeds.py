@@ -19,7 +19,8 @@ from ..runner.experiment import Finished
 from ..system.files import Json
 from ..tasks.base import Task
 from ..training.evaluate import load_test
-from .common.table_study import LRA, TableRow, TableStudy, due_runs
+from .common.plots import due_runs
+from .common.table_study import LRA, TableRow, TableStudy
 
 
 @spec

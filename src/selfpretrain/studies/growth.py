@@ -27,16 +27,8 @@ from ..tasks.paths import Paths
 from ..training.cost import COUNTED, Planner
 from ..training.recipe import Recipe
 from .arms.base import recipes_by_column
-from .common.table_study import (
-    PATHFINDER,
-    PATHX,
-    Points,
-    TableRow,
-    TableStudy,
-    append_point,
-    mean_score,
-    panel,
-)
+from .common.plots import Points, append_point, mean_score, panel
+from .common.table_study import PATHFINDER, PATHX, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT, scale_budget
 
 SPT_THIRD = "SPT, a third"

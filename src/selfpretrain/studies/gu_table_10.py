@@ -28,7 +28,6 @@ class S4OnLra(TableStudy):
 
     contrasts = ((MATCHED, SCRATCH),)
     paper = "gu2022"
-    paper_recipes = "gu"
     tasks = averaged = LRA
     small_tasks = (TEXT, IMAGE)
     columns = (SCRATCH, MATCHED)

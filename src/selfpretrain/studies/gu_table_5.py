@@ -37,7 +37,8 @@ from ..tasks.base import Task
 from ..tasks.speech import Speech
 from ..training import evaluate
 from ..training.model import Network
-from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, Points, TableRow, TableStudy, append_point, panel
+from .common.plots import Points, append_point, panel
+from .common.table_study import TEN_WORDS, TEN_WORDS_RAW, TableRow, TableStudy
 from .recipes.arms import SCRATCH
 
 RATES: tuple[Literal[8_000], Literal[16_000]] = (8_000, 16_000)
@@ -62,7 +63,6 @@ class TenWords(TableStudy):
     """Two kinds of features, and three arms per architecture."""
 
     paper = "gu2022"
-    paper_recipes = "gu"
     tasks = (TEN_WORDS, TEN_WORDS_RAW)
     share = 0.5
     table = "Table 5"

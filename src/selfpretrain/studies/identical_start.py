@@ -13,8 +13,8 @@ What differs: no paper asked.
 
 from ..config import spec
 from ..mixers.attention import Attention
-from .common.table_study import IMAGE, TEXT, TableRow, TableStudy
-from .recipes.arms import MATCHED, SCRATCH, SPT, with_attention_start
+from .common.table_study import IDENTICAL_START, IMAGE, INDEPENDENT_START, TEXT, TableRow, TableStudy
+from .recipes.arms import MATCHED, SCRATCH, SPT
 
 
 @spec
@@ -25,12 +25,8 @@ class IdenticalStart(TableStudy):
     tasks = (TEXT, IMAGE)
     small_objective = {TEXT: "causal"}
     architectures = (
-        TableRow(
-            "independent start", Attention(), "transformer-dagger", change=with_attention_start("independent")
-        ),
-        TableRow(
-            "identical start", Attention(), "transformer-dagger", change=with_attention_start("identical")
-        ),
+        TableRow("independent start", Attention(), "transformer-dagger", settings=(INDEPENDENT_START,)),
+        TableRow("identical start", Attention(), "transformer-dagger", settings=(IDENTICAL_START,)),
     )
 
 

@@ -30,7 +30,7 @@ from ..tasks.paths import Paths
 from ..training.cost import COUNTED, Planner
 from .arms.base import recipes_by_column
 from .base import Scale, Study
-from .common.table_study import Points, mean_score, panel
+from .common.plots import Points, mean_score, panel
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 from .recipes.defaults import denoising_objective, small_arms, smoke_arms
 

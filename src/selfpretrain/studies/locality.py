@@ -35,7 +35,6 @@ FAMILY = "like:transformer-dagger"
 class Locality(TableStudy):
     """Two arms per window."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)

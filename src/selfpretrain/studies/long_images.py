@@ -20,13 +20,11 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ..config import spec
-from ..errors import SpecError
 from ..mixers.attention import Attention
 from ..tasks.base import Task
 from ..tasks.image_jpeg import ImageJpeg
 from ..training.cost import Planner
 from ..training.recipe import Budget, Precision, Recipe, Stage
-from .base import Scale
 from .common.table_study import IMAGE, TableRow, TableStudy, keep_arms
 from .recipes.arms import SCRATCH, ArmRecipes, matched_stage, scale_budget
 from .recipes.reported import paper_arms
@@ -58,19 +56,9 @@ class LongImages(TableStudy):
     )
     tasks = (IMAGE,)
     stand_ins: ClassVar[dict[str, Task]] = {IMAGE: ImageJpeg()}
+    unprinted = "long-images: coser-table-2 has the training of the paper"
 
     precision: Precision = "bf16"
-
-    @classmethod
-    def at_scale(cls, scale: Scale, seeds: int) -> "LongImages":
-        """Return the study.
-
-        Raises:
-            SpecError: at the paper scale, which coser-table-2 has.
-        """
-        if scale == "paper":
-            raise SpecError("long-images: coser-table-2 has the training of the paper; use --scale small")
-        return cls(scale, seeds)
 
     def rows(self, label: str) -> Iterator[TableRow]:
         """Yield one row."""

@@ -26,9 +26,9 @@ ROWS = read_table("lra_zoo")
 class Zoo(TableStudy):
     """Two arms per architecture."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     paper = "gu2022"
+    paper_recipes = "amos"
     tasks = (IMAGE,)
     small_tasks = (PATHFINDER,)
     architectures = tuple(

@@ -34,19 +34,9 @@ from ..system.files import Json
 from ..tasks.recall import Recall
 from ..training.cost import COUNTED, Planner
 from ..training.recipe import Recipe
-from .common.table_study import (
-    PATHFINDER,
-    STAND_INS,
-    TEXT,
-    Points,
-    TableRow,
-    TableStudy,
-    append_point,
-    mean_score,
-    panel,
-)
+from .common.plots import Points, append_point, mean_score, panel
+from .common.table_study import PATHFINDER, STAND_INS, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, with_model
-from .recipes.defaults import with_settings
 from .recipes.tables import read_mixer, read_table
 
 USUAL_WIDTH = 64
@@ -111,8 +101,8 @@ class ModernZoo(TableStudy):
             rows = rows[self.small_tasks.index(label) :: len(self.small_tasks)]
         for name, each in rows:
             if each.is_installed:
-                change = partial(self._resize, architecture=each, settings=settings)
-                yield TableRow(name, each.mixer, "like:transformer-dagger", small=each.small, change=change)
+                row = TableRow(name, each.mixer, "like:transformer-dagger", small=each.small)
+                yield replace(row, settings=settings, change=partial(self._resize, width=each.width))
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return size and state of every architecture, and which are left out."""
@@ -137,14 +127,13 @@ class ModernZoo(TableStudy):
             plots.append(panel(f"{label}: accuracy over state", "numbers in a layer's state", "%", curves))
         return plots
 
-    def _resize(self, arms: ArmRecipes, architecture: Architecture, settings: tuple[str, ...]) -> ArmRecipes:
+    def _resize(self, arms: ArmRecipes, width: int) -> ArmRecipes:
         """Return the arms with the width of an architecture, relative to that of the Transformer."""
         if self.scale == "smoke":
             return arms
-        width = architecture.width
         if self.scale == "paper":
             width = 16 * round(arms.model.width * width / USUAL_WIDTH / 16)
-        return with_settings(with_model(arms, replace(arms.model, width=width)), settings)
+        return with_model(arms, replace(arms.model, width=width))
 
     def _sizes(self, planner: Planner) -> Iterator[str]:
         """Yield width, parameters on the first task, and state of every architecture."""

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..config import amended, spec
-from ..errors import SpecError
 from ..mixers.attention import Attention
 from ..mixers.mamba import Mamba
 from ..mixers.s4d import S4D
@@ -25,7 +24,6 @@ from ..tasks.base import Task
 from ..tasks.spoken_digits import SpokenDigits
 from ..training.cost import Planner
 from ..training.recipe import Recipe
-from .base import Scale
 from .common.table_study import PATHFINDER, SPEECH, TEXT, TableRow, TableStudy
 from .recipes.arms import MATCHED, budget_of, matched_stage
 from .recipes.defaults import denoising_objective
@@ -53,21 +51,11 @@ class Objectives(TableStudy):
     stand_ins = TableStudy.stand_ins | {SPEECH: SpokenDigits(features="mfcc", split="speakers")}
     objective = "causal"
     bundled_seeds = 5
+    unprinted = "objectives: no paper prints recipes for these"
     architectures = tuple(
         TableRow(name, mixer, "")
         for name, mixer in (("Transformer", Attention()), ("S4D", S4D()), ("Mamba", Mamba()))
     )
-
-    @classmethod
-    def at_scale(cls, scale: Scale, seeds: int) -> "Objectives":
-        """Return the study at a scale.
-
-        Raises:
-            SpecError: at the paper scale, for which no recipes are printed.
-        """
-        if scale == "paper":
-            raise SpecError("objectives: no paper prints recipes for these; use --scale small")
-        return cls(scale, seeds)
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the controls, and the recipes of all objectives."""

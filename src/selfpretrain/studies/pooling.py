@@ -23,14 +23,13 @@ rows it was done twice, on two processors that round differently.
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 from ..config import spec
 from ..mixers.attention import Attention
 from ..objectives.common.heads import Pooling
 from .common.table_study import IMAGE, PATHFINDER, TableRow, TableStudy
 from .recipes.arms import MATCHED, SPT
-from .recipes.defaults import DEMO, DEMO_OBJECTIVE, with_settings
+from .recipes.defaults import DEMO, DEMO_OBJECTIVE
 
 POOLINGS: dict[str, Pooling] = {
     "mean of positions": "mean",
@@ -45,7 +44,6 @@ POOLINGS: dict[str, Pooling] = {
 class PoolingStudy(TableStudy):
     """Two arms per pooling."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     tasks = (PATHFINDER, IMAGE)
     small_tasks = (PATHFINDER,)
@@ -57,8 +55,8 @@ class PoolingStudy(TableStudy):
         small = self.scale == "small"
         for suffix, settings in (("", DEMO), (", longer", ())) if small else (("", ()),):
             for name, pooling in POOLINGS.items():
-                change = partial(with_settings, settings=(*settings, f'model.pooling="{pooling}"'))
-                yield TableRow(name + suffix, Attention(), "transformer-rotary", change=change)
+                pooled = (*settings, f"model.pooling={pooling}")
+                yield TableRow(name + suffix, Attention(), "transformer-rotary", settings=pooled)
 
 
 study = PoolingStudy

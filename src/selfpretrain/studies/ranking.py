@@ -24,7 +24,6 @@ from .recipes.arms import MATCHED, SPT
 class RankingOverTasks(TableStudy):
     """Two arms per architecture."""
 
-    contrasts = ((SPT, MATCHED),)
     columns = (MATCHED, SPT)
     tasks = LRA
     architectures = (

@@ -48,7 +48,7 @@ from ..training.cost import COUNTED, Planner
 from ..training.recipe import Recipe
 from .arms.base import Arm, contrasts_of, describe, recipes_by_column, resolve_arms
 from .common.table_study import IMAGE, PATHFINDER, SPEECH, TEXT, TableRow, TableStudy
-from .recipes.defaults import DEMO, DEMO_OBJECTIVE, with_settings
+from .recipes.defaults import DEMO, DEMO_OBJECTIVE
 from .recipes.tables import read_table
 
 FURTHER = (
@@ -129,7 +129,7 @@ class Rivals(TableStudy):
             if setting.startswith(OF_ARM):
                 path, text = setting.removeprefix(OF_ARM).split("=", 1)
                 arm = with_setting(arm, path, text)
-        return arm, replace(architecture, change=lambda arms: with_settings(arms, stages))
+        return arm, replace(architecture, settings=tuple(stages))
 
     def notes(self, planner: Planner = COUNTED) -> list[str]:
         """Return what every arm is, and why some have no cell."""

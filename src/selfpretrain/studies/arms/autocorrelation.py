@@ -12,7 +12,6 @@ from ...mixers.dss import DSS
 from ...mixers.ms4 import MS4
 from ...mixers.s4d import S4D
 from ...mixers.s5 import S5
-from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
@@ -39,6 +38,8 @@ class Autocorrelation(Arm):
     """
 
     column = "scratch (matched), autocorrelation start"
+    mixers = DIAGONAL
+    other_mixers = "this start is one of diagonal state space models, not of {}"
 
     damping: Positive = 1e-3  # initial -Re A
     range: Annotated[float, Field(ge=1)] = 1.0  # of initial steps, around the one above: largest / smallest
@@ -54,13 +55,6 @@ class Autocorrelation(Arm):
         mixer = replace(mixer, shortest=smallest, longest=largest, damping=self.damping)
         model = replace(arms.scratch_model, mixer=mixer)
         return Recipe(task, model, (matched_stage(task, arms, planner),))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot start like this: it has no diagonal state matrix; "" if it has."""
-        mixer = arms.scratch_model.mixer
-        if isinstance(mixer, DIAGONAL):
-            return ""
-        return f"this start is one of diagonal state space models, not of {name_of(mixer)}"
 
 
 def _rounded(number: float) -> float:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from ...data.dataset import Augmentation
 from ...errors import SpecError
+from ...mixers.base import Mixer
 from ...registry import first_line, name_of, resolve
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
@@ -31,6 +32,8 @@ class Arm(abc.ABC):
     compute: ClassVar[Literal["matched", "finetuning"]] = "matched"
     against: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # columns whose scores are subtracted from its own
     pretrains: ClassVar[bool] = False  # whether the mixer must be able to denoise
+    mixers: ClassVar[tuple[type[Mixer], ...]] = ()  # from scratch, if it is an arm of some mixers only
+    other_mixers: ClassVar[str] = ""  # why another mixer, whose name is {}, has no such arm
 
     @abc.abstractmethod
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
@@ -43,6 +46,9 @@ class Arm(abc.ABC):
 
     def refusal(self, task: Task, arms: ArmRecipes) -> str:
         """Return why the arm does not exist for a task or an architecture; "" if it does."""
+        mixer = arms.scratch_model.mixer
+        if self.mixers and not isinstance(mixer, self.mixers):
+            return self.other_mixers.format(name_of(mixer))
         return NO_SPT if self.pretrains and not arms.model.mixer.denoises else ""
 
 
@@ -125,10 +131,15 @@ def recipes_by_column(
     Args:
         planner: see ``Arm.recipe``.
         chosen: names on the shelf, or arms.
+
+    Raises:
+        SpecError: if an arm of other code returns something else.
     """
-    found: list[Arm] = [resolve("arms", each) for each in chosen]
-    return {
-        arm.column: replace(arm.recipe(task, arms, planner), seed=seed)
-        for arm in found
-        if not arm.refusal(task, arms)
-    }
+    found: dict[str, Recipe] = {}
+    for arm in (resolve("arms", each) for each in chosen):
+        if not arm.refusal(task, arms):
+            recipe = arm.recipe(task, arms, planner)
+            if not isinstance(recipe, Recipe):
+                raise SpecError(f"arm {name_of(arm)}: recipe returns {recipe!r}; return a Recipe")
+            found[arm.column] = replace(recipe, seed=seed)
+    return found

@@ -6,7 +6,6 @@ from ...config import spec
 from ...mixers.attention import Attention
 from ...mixers.mamba import Mamba
 from ...mixers.mamba2 import Mamba2
-from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
@@ -25,6 +24,8 @@ class Mimetic(Arm):
     """
 
     column = "scratch (matched), mimetic start"
+    mixers = OFFERED
+    other_mixers = "a mimetic start is one of attention or Mamba, not of {}"
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the matched recipe with another start of the mixer."""
@@ -32,13 +33,6 @@ class Mimetic(Arm):
         assert isinstance(mixer, OFFERED), "refused otherwise"
         model = replace(arms.scratch_model, mixer=replace(mixer, start="mimetic"))
         return Recipe(task, model, (matched_stage(task, arms, planner),))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot start like this: it has no such start; "" if it can."""
-        mixer = arms.scratch_model.mixer
-        if isinstance(mixer, OFFERED):
-            return ""
-        return f"a mimetic start is one of attention or Mamba, not of {name_of(mixer)}"
 
 
 arm = Mimetic

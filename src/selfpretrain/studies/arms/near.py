@@ -5,7 +5,6 @@ from dataclasses import replace
 from ...config import spec
 from ...mixers.alibi import Alibi
 from ...mixers.attention import Attention
-from ...registry import name_of
 from ...tasks.base import Task
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
@@ -21,6 +20,8 @@ class Near(Arm):
     """
 
     column = "scratch (matched), near"
+    mixers = (Attention,)
+    other_mixers = "near positions are preferred by a bias of attention, which {} does not have"
 
     def recipe(self, task: Task, arms: ArmRecipes, planner: Planner = COUNTED) -> Recipe:
         """Return the matched recipe with as many heads, whose bias replaces position encodings."""
@@ -28,13 +29,6 @@ class Near(Arm):
         assert isinstance(mixer, Attention), "refused otherwise"
         model = replace(arms.scratch_model, mixer=Alibi(mixer.heads), positions="auto")
         return Recipe(task, model, (matched_stage(task, arms, planner),))
-
-    def refusal(self, task: Task, arms: ArmRecipes) -> str:
-        """Return why the mixer cannot have the bias: it is not attention; "" if it can."""
-        mixer = arms.scratch_model.mixer
-        if isinstance(mixer, Attention):
-            return ""
-        return f"near positions are preferred by a bias of attention, which {name_of(mixer)} does not have"
 
 
 arm = Near

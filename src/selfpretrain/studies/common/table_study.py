@@ -1,26 +1,21 @@
 """Base class of studies that reproduce a table of a paper: architectures by arms, on several tasks.
 
 At the small scale, smaller tasks replace those of the papers. Most subclasses of ``TableStudy`` only set
-class variables: tasks, architectures and columns.
-
-Some add plots to the scores: curves over layers, model sizes or fractions of the data.
+class variables: tasks, architectures and columns. Some add plots to the scores, see ``plots``.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from statistics import fmean
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from typing import Any, ClassVar
 
 from ...config import Count, spec, with_setting
 from ...errors import DataError, SpecError
 from ...mixers.base import Mixer
 from ...registry import find, name_of
-from ...report.paper_numbers import look_up, reported
+from ...report.paper_numbers import look_up
 from ...runner.experiment import Cell, Finished
 from ...system.files import Json
 from ...tasks.base import Task
@@ -37,9 +32,10 @@ from ...training.recipe import Precision, Recipe
 from ..arms.base import recipes_by_column
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, distinct_names, with_mixer
-from ..recipes.defaults import denoising_objective, small_arms, smoke_arms
+from ..recipes.defaults import denoising_objective, small_arms, smoke_arms, with_settings
 from ..recipes.reported import paper_arms, task_name
 from ..recipes.tables import Denoising
+from .plots import plot_averages
 
 LISTOPS = "ListOps"
 TEXT = "Text"
@@ -77,12 +73,12 @@ STAND_INS: dict[str, Task] = {
 }
 """Smaller tasks for the small scale; the other tasks have none, because their sequences are too long."""
 
+IDENTICAL_START = "attention.mixer.start=identical"
+INDEPENDENT_START = "attention.mixer.start=independent"
+"""Settings of how the projections of attention start; other mixers keep theirs."""
+
 PaperCell = tuple[str, str, str]
 """Table, row and column of a printed number."""
-Points = tuple[Sequence[object], Sequence[float]]
-"""x coordinates (numbers or names) and y values of a curve."""
-Row = tuple[str, str]
-"""Row and column of the table."""
 
 
 def keep_arms(arms: ArmRecipes) -> ArmRecipes:
@@ -100,7 +96,8 @@ class TableRow:
     variant: str = ""  # suffix of the row's name, e.g. " · 10 %"
     small: Mixer | None = None  # mixer at the small scales, e.g. with short windows
     objective: Denoising | None = None  # None: that of the study
-    change: Callable[[ArmRecipes], ArmRecipes] = keep_arms  # applied to the recipe
+    settings: tuple[str, ...] = ()  # changes of the recipe, such as ``model.depth=1``
+    change: Callable[[ArmRecipes], ArmRecipes] = keep_arms  # what settings cannot say; applied before them
     ours: bool = False  # not a row of the paper's table
 
     @property
@@ -122,7 +119,7 @@ class TableStudy(Study):
     tasks: ClassVar[tuple[str, ...]] = ()  # names and order of the paper
     small_tasks: ClassVar[tuple[str, ...] | None] = None  # None: all tasks with a stand-in
     stand_ins: ClassVar[dict[str, Task]] = STAND_INS  # name in the paper -> task at the small scales
-    paper_recipes: ClassVar[str] = "amos"  # paper whose recipes are used at the paper scale
+    paper_recipes: ClassVar[str] = ""  # paper whose recipes are used at the paper scale, if not ``paper``
     architectures: ClassVar[tuple[TableRow, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = (SCRATCH, MATCHED, SPT)  # subset of the usual arms
     objective: ClassVar[Denoising] = "masked"
@@ -132,6 +129,7 @@ class TableStudy(Study):
     paper_rows: ClassVar[Mapping[tuple[str, str], str]] = {}  # (row, column) -> row of the paper
     names: ClassVar[Mapping[str, str]] = {}  # task -> column of the paper, if other
     averaged: ClassVar[tuple[str, ...]] = ()  # tasks of the paper's average
+    unprinted: ClassVar[str] = ""  # why there is no recipe at the paper scale, if there is none
 
     scale: Scale = "small"
     seeds: Count = 3
@@ -141,7 +139,13 @@ class TableStudy(Study):
 
     @classmethod
     def at_scale(cls, scale: Scale, seeds: int) -> "TableStudy":
-        """Return the table at a scale."""
+        """Return the table at a scale.
+
+        Raises:
+            SpecError: at the paper scale, if no paper has its recipes.
+        """
+        if scale == "paper" and cls.unprinted:
+            raise SpecError(f"{cls.unprinted}; use --scale small")
         return cls(scale, seeds)
 
     def with_mixers(self, mixers: tuple[Mixer, ...]) -> "TableStudy":
@@ -221,16 +225,16 @@ class TableStudy(Study):
         """Return the recipes of an architecture at this scale, with changed settings applied."""
         name = architecture.family.removeprefix("like:")
         if self.scale == "paper":
-            arms = paper_arms(
-                self.paper_recipes, task_name(task), name, architecture.objective or self.objective
-            )
+            paper = self.paper_recipes or self.paper.rstrip("0123456789") or "amos"
+            arms = paper_arms(paper, task_name(task), name, architecture.objective or self.objective)
             arms = arms if name == architecture.family else with_mixer(arms, architecture.mixer)
         else:
             objective = architecture.objective or self.small_objective.get(label, self.objective)
             mixer = architecture.small or architecture.mixer
             arms = small_arms(task, mixer, denoising_objective(task, objective))
             arms = smoke_arms(arms) if self.scale == "smoke" else arms.scale_budget(self.share)
-        arms = architecture.change(arms).with_setting("stage.precision", self.precision)
+        arms = with_settings(architecture.change(arms), architecture.settings)
+        arms = arms.with_setting("stage.precision", self.precision)
         for setting, text in self.settings:
             pattern, _, path = setting.rpartition("/")
             if not path.startswith("task.") and _matches(pattern, label, architecture.row):
@@ -296,77 +300,3 @@ class TableStudy(Study):
 def _matches(pattern: str, label: str, row: str) -> bool:
     """Return whether a pattern ``TASK``, ``ROW`` or ``TASK/ROW`` (with ``*``) matches a row of a task."""
     return not pattern or any(fnmatch(name, pattern) for name in (label, row, f"{label}/{row}"))
-
-
-def panel(title: str, x: str, y: str, curves: Mapping[str, Points]) -> Json:
-    """Return a plot of labelled curves as JSON, with y rounded to four digits."""
-    series = [
-        {"label": label, "x": list(xs), "y": [float(f"{value:.4g}") for value in ys]}
-        for label, (xs, ys) in curves.items()
-    ]
-    return {"title": title, "x": x, "y": y, "series": series}
-
-
-def append_point(curves: dict[str, Points], label: str, x: object, y: float) -> None:
-    """Append a point to a curve, creating the curve if needed."""
-    xs, ys = curves.get(label, ((), ()))
-    curves[label] = (*xs, x), (*ys, y)
-
-
-def due_runs(finished: Finished, recipe: Recipe, seeds: int) -> list[Recipe]:
-    """Return the recipe with seeds 0 to seeds-1, without those that were never due."""
-    runs = [replace(recipe, seed=seed) for seed in range(seeds)]
-    return [run for run in runs if finished.is_due(run)] or runs
-
-
-def mean_score(
-    finished: Finished, recipe: Recipe, seeds: int, split: Literal["train", "test"] = "test"
-) -> float:
-    """Return the mean score of a recipe over seeds 0 to seeds-1, as far as they are due, times 100."""
-    runs = due_runs(finished, recipe, seeds)
-    return 100 * fmean(finished.result(run)["scores"][split]["score"] for run in runs)
-
-
-def plot_averages(
-    cells: Sequence[Cell], tasks: Mapping[str, Task], finished: Finished, paper: str
-) -> list[Json]:
-    """Return a plot of mean test accuracy over tasks by row and column, with the paper's "Avg.".
-
-    A task that the paper marks as failed or infeasible for a row counts as chance level, as in the paper.
-
-    Args:
-        cells: of all seeds.
-        tasks: label -> task, the tasks to average over.
-        paper: CSV file of its numbers.
-    """
-    numbers = reported(paper)
-    scores: dict[Row, dict[str, list[float]]] = {}
-    lines: dict[Row, tuple[str, str]] = {}
-    for cell in cells:
-        cell_key = cell.row, cell.column
-        if cell.label in tasks and finished.is_due(cell.recipe):
-            score = float(finished.result(cell.recipe)["scores"]["test"]["score"])
-            scores.setdefault(cell_key, {}).setdefault(cell.label, []).append(score)
-            lines |= {cell_key: (cell.reported.table, cell.reported.row)} if cell.reported else {}
-    means: dict[Row, float] = {}
-    for cell_key, by_task in scores.items():
-        for label in tasks.keys() - by_task.keys():
-            number = numbers.get((*lines[cell_key], label)) if cell_key in lines else None
-            if number is not None and number.value is None:
-                by_task[label] = [tasks[label].form.target.chance or 0.0]
-        if len(by_task) == len(tasks):
-            means[cell_key] = 100 * float(np.mean([np.mean(each) for each in by_task.values()]))
-    numbers_by_row = {cell_key: numbers.get((*line, "Avg.")) for cell_key, line in lines.items()}
-    averages = {
-        cell_key: number.value for cell_key, number in numbers_by_row.items() if number and number.value
-    }
-    curves = _curves_by_column(means, "") | _curves_by_column(averages, ", printed")
-    return [panel(f"Average over {len(tasks)} tasks", "", "test accuracy in %", curves)] if curves else []
-
-
-def _curves_by_column(values: Mapping[Row, float], suffix: str) -> dict[str, Points]:
-    curves: dict[str, Points] = {}
-    for column in dict.fromkeys(column for _, column in values):
-        score_by_row = {row: value for (row, each), value in values.items() if each == column}
-        curves[f"{column}{suffix}"] = list(score_by_row), list(score_by_row.values())
-    return curves

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import ClassVar, cast
 
 from ...config import spec
-from ...errors import SpecError
 from ...mixers.attention import Attention
 from ...mixers.mamba import Mamba
 from ...mixers.ms4 import MS4
@@ -17,9 +15,8 @@ from ...tasks.ucr import SETS, Ucr
 from ...training.cost import COUNTED, Planner
 from ...training.recipe import Recipe
 from ..arms.base import recipes_by_column
-from ..base import Scale
 from ..recipes.arms import MATCHED, SCRATCH, SPT
-from ..recipes.defaults import BATCH, with_settings
+from ..recipes.defaults import BATCH
 from ..recipes.tables import Denoising, read_table
 from .table_study import TableRow, TableStudy
 
@@ -81,22 +78,11 @@ class TimeSeriesStudy(TableStudy):
     times: ClassVar[int] = 1  # times the steps
     tasks = chosen_sets()
     stand_ins: ClassVar[dict[str, Task]] = {name: Ucr(set=name) for name in chosen_sets()}
-    columns = (SCRATCH, MATCHED, SPT)
+    unprinted = "the sets of the paper (arXiv 2605.27406) are not to be had"
     architectures = tuple(
         TableRow(name, mixer, "")
         for name, mixer in (("Transformer", Attention()), ("S4D", S4D()), ("MS4", MS4()), ("Mamba", Mamba()))
     )
-
-    @classmethod
-    def at_scale(cls, scale: Scale, seeds: int) -> "TimeSeriesStudy":
-        """Return the study at a scale.
-
-        Raises:
-            SpecError: at the paper scale, whose sets are not to be had here.
-        """
-        if scale == "paper":
-            raise SpecError("the sets of the paper (arXiv 2605.27406) are not to be had; use --scale small")
-        return cls(scale, seeds)
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the arms with the settings that were chosen for each."""
@@ -112,7 +98,7 @@ class TimeSeriesStudy(TableStudy):
             rate = f"stage.optim.lr={lr}", f"stage.budget.steps={self.times * steps(label)}"
             width = f"model.width={WIDTHS.get(architecture.row, USUAL_WIDTH)}"
             settings = (*rate, width) if self.scale == "small" else ()
-            row = replace(architecture, objective=objective, change=partial(with_settings, settings=settings))
+            row = replace(architecture, objective=objective, settings=settings)
             arms[column] = self.arms(label, task, row)
         scratch, matched = arms[SCRATCH], arms[MATCHED]
         both = replace(arms[SPT], scratch=matched.scratch, scratch_model=matched.scratch_model)

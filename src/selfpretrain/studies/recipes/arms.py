@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from ...config import spec, with_setting
 from ...data.dataset import Augmentation
 from ...errors import SpecError
-from ...mixers.attention import Attention
 from ...mixers.base import Mixer
 from ...objectives.base import Objective, objective_for
 from ...objectives.common.augmented import Augmented
@@ -66,13 +65,14 @@ class ArmRecipes:
 
     def scale_budget(self, share: float) -> "ArmRecipes":
         """Return the recipes with the budget of every stage multiplied by ``share``."""
-        return self._changed(lambda stage: scale_budget(stage, share))
+        return self.changed(lambda stage: scale_budget(stage, share))
 
     def with_augmentation(self, augmentation: Augmentation) -> "ArmRecipes":
         """Return the recipes with the inputs of all stages changed at random in ways that keep labels."""
-        return self._changed(lambda stage: augmented(stage, augmentation))
+        return self.changed(lambda stage: augmented(stage, augmentation))
 
-    def _changed(self, change: Callable[[Stage], Stage]) -> "ArmRecipes":
+    def changed(self, change: Callable[[Stage], Stage]) -> "ArmRecipes":
+        """Return the recipes with every stage changed."""
         stages: dict[str, Any] = {name: change(getattr(self, name)) for name in STAGES}
         return replace(self, **stages)
 
@@ -142,28 +142,6 @@ def with_mixer(arms: ArmRecipes, mixer: Mixer) -> ArmRecipes:
     return with_model(arms, model)
 
 
-def with_size(width: int | None = None, depth: int | None = None) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Return a change of arms that sets the width, the depth or both."""
-
-    def change(arms: ArmRecipes) -> ArmRecipes:
-        model = replace(arms.model, width=width or arms.model.width, depth=depth or arms.model.depth)
-        return with_model(arms, model)
-
-    return change
-
-
-def with_attention_start(start: Literal["independent", "identical"]) -> Callable[[ArmRecipes], ArmRecipes]:
-    """Return a change of arms that sets how attention projections start; other mixers are kept."""
-
-    def change(arms: ArmRecipes) -> ArmRecipes:
-        mixer = arms.model.mixer
-        if not isinstance(mixer, Attention):
-            return arms
-        return with_model(arms, replace(arms.model, mixer=replace(mixer, start=start)))
-
-    return change
-
-
 def scale_budget(stage: Stage, factor: float) -> Stage:
     """Return the stage with its budget, in any unit, and its limit in hours multiplied by ``factor``."""
     scaled = {unit: factor * value for unit, value in vars(stage.budget).items() if value}
@@ -192,13 +170,10 @@ def distinct_names(specs: Sequence[Mixer | Task], details: Sequence[str] = ()) -
         unusual = [(f.name, getattr(each, f.name)) for f in known if getattr(each, f.name) != f.default]
         settings.append("".join(f", {name} {value}" for name, value in unusual))
     long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
-    names_found = []
-    for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True):
-        if short.count(name) == 1:
-            names_found.append(name)
-        else:
-            names_found.append(detailed if long.count(detailed) == 1 else numbered)
-    return names_found
+    return [
+        name if short.count(name) == 1 else detailed if long.count(detailed) == 1 else numbered
+        for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True)
+    ]
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:

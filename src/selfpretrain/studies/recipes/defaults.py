@@ -63,9 +63,7 @@ compute-matched scratch is still at chance level, which it leaves in some seeds 
 def smoke_arms(arms: ArmRecipes) -> ArmRecipes:
     """Return the arms with a tiny network and four steps per stage, for smoke tests."""
     model = replace(arms.model, width=16, depth=1)
-    pretrain = smoke_stage(arms.pretrain)
-    finetune = smoke_stage(arms.finetune)
-    return ArmRecipes(model, pretrain, finetune, model, smoke_stage(arms.scratch))
+    return replace(arms.changed(smoke_stage), model=model, scratch_model=model)
 
 
 def small_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:

@@ -31,11 +31,7 @@ OBJECTIVES = ["masked", "causal"]
 
 
 def paper_arms(paper: str, task: str, family: str, objective: str = "masked") -> ArmRecipes:
-    """Return the reported arms for a task and a family of architectures.
-
-    Raises:
-        SpecError: if the paper has no such recipe; the message lists those it has.
-    """
+    """Return the reported arms for a task and a family of architectures, see ``paper_recipe``."""
     return paper_recipe(paper, task, family, objective).arms
 
 
@@ -60,11 +56,7 @@ def paper_recipe(paper: str, task: str, family: str, objective: str = "masked") 
 
 
 def recipe_keys(paper: str) -> list[RecipeKey]:
-    """Return the keys of all recipes of a paper.
-
-    Raises:
-        UnknownName: if there are no recipes of that paper.
-    """
+    """Return the keys of all recipes of a paper."""
     return list(_recipes(paper))
 
 
@@ -115,7 +107,8 @@ def task_name(task: Task) -> str:
 
 def _recipes(paper: str) -> dict[RecipeKey, PaperRecipe]:
     if paper not in PAPERS:
-        raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}")
+        advice = "; a TableStudy may name another paper in paper_recipes"
+        raise UnknownName(f"no recipes of a paper called {paper!r}{nearest(paper, PAPERS)}{advice}")
     return read_recipes(paper)
 
 

@@ -172,17 +172,12 @@ class _Draft:
         elif name == "hidden":  # papers report the width of the MLP
             path = f"{parent}.expand"
             self.values[path] = int(text) // self.values["model.width"]
-        elif (
-            name == "patience"
-        ):  # ReduceLROnPlateau lowers the rate after the first epoch beyond its patience
+        elif name == "patience":  # ReduceLROnPlateau lowers the rate in the first epoch beyond its patience
             path = f"{parent}.plateau_wait_epochs"
             self.values[path] = int(text) + 1
         elif text:
-            if name in (
-                "is",
-                "epochs",
-                "steps",
-            ):  # another mixer or unit of the budget has no use for the rest
+            # Another mixer or unit of the budget has no use for the rest.
+            if name in ("is", "epochs", "steps"):
                 self._drop(parent)
             self.values[path] = read_value(text)
             path = parent if parent.endswith("budget") else path
