@@ -208,6 +208,8 @@ def draw(curves: Curves, chance: float, path: Path) -> None:
                 axis.scatter([rate] * len(by_seed), by_seed, s=6, color=COLOURS[arm], linewidths=0)
         axis.axhline(chance, color="0.85", linewidth=1, zorder=0)
         axis.set_xscale("log")
+        axis.set_xticks(2**octaves, [f"{rate:.0e}".replace("e-0", "e-") for rate in 2**octaves])
+        axis.minorticks_off()
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=7)
     for axis in panels[len(curves) :]:

@@ -16,9 +16,10 @@ Expected: the fewer loci, the more self-pretraining is worth; whether it gets ab
 What differs: an arm of a chromosome of the fly and coding bases, not the human genome and nine classes; a
 network of 150,000 parameters. Settings are fixed in this file before any run; none was tuned on these data.
 
-The study, about 18 hours of one core for three seeds:
-``PYTHONPATH=experiments selfpretrain study genes:GeneFinding --scale small --seeds 3``. What ``fit`` makes of
-the same loci, nine hours: ``python experiments/genes.py``, which writes ``experiments/genes_fit.tsv``.
+The study, about 12 hours of one core for three seeds, of which seed 0 is kept beside this file:
+``PYTHONPATH=experiments selfpretrain study genes:GeneFinding --scale small --seeds 3 --results experiments``.
+What ``fit`` makes of the same loci, nine hours: ``python experiments/genes.py``, which writes
+``experiments/genes_fit.tsv``.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from selfpretrain.mixers.s4d import S4D
 from selfpretrain.runner.experiment import Cell, Finished
 from selfpretrain.studies.arms.base import recipes_by_column
 from selfpretrain.studies.base import Scale, Study
-from selfpretrain.studies.common.table_study import due_runs, panel
+from selfpretrain.studies.common.plots import due_runs, panel
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms, smoke_arms, with_settings
 from selfpretrain.system.files import Json

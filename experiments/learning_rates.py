@@ -14,9 +14,9 @@ tested. Training that diverges counts with its best score until then.
 ``benchmarks/windows.py`` has the rule by which a window is measured.
 
 Cost: 5 to 8 core-hours on curves, 3.5 to 4.4 on text, 2.1 to 2.4 on recall, by the times of the stages in
-docs/studies/modern-zoo-small/results.csv (the quickest seed of every cell, and the mean). Curves come first.
-Lines are added when an architecture is done on a task. What the table has is not run again, nor are finished
-stages: the command resumes, also on another machine.
+docs/studies/modern-zoo-small/results.csv (the quickest seed of every cell, and the mean). Curves come first,
+then recall. Lines are added when an architecture is done on a task. What the table has is not run again, nor
+are finished stages: the command resumes, also on another machine.
 """
 
 import argparse
@@ -40,8 +40,8 @@ from selfpretrain.training.cost import COUNTED, Planner
 from selfpretrain.training.recipe import Recipe
 
 THREE = (LR / 3, LR, 3 * LR)
-RATES = {PATHFINDER: (LR / 9, *THREE, 9 * LR), TEXT: THREE, RECALL: THREE}
-"""Task -> learning rates of finetuning and of matched scratch."""
+RATES = {PATHFINDER: (LR / 9, *THREE, 9 * LR), RECALL: THREE, TEXT: THREE}
+"""Task -> learning rates of finetuning and of matched scratch; in the order of the runs."""
 SEEDS = (1_100, 1_101)
 ARMS = (MATCHED, SPT)
 COLUMNS = ("task", "chance", "row", "column", "lr", "seed", "validation", "steps", "best step", "stopped")
@@ -59,10 +59,12 @@ class Run(NamedTuple):
 def runs_of_rows(scale: Scale, planner: Planner = COUNTED) -> Iterator[list[Run]]:
     """Yield the runs of every architecture, task by task."""
     study = ModernZoo.at_scale(scale, 1)
-    for label, task in study.available_tasks(planner).items():
+    tasks = study.available_tasks(planner)
+    for label, rates in RATES.items():
+        task = tasks[label]
         for row in study.rows(label):
             runs = []
-            for rate in RATES[label]:
+            for rate in rates:
                 recipes = recipes_at(study, label, task, row, rate, planner)
                 found = [Run(row.row, arm, rate, recipes[arm]) for arm in ARMS]
                 runs += [

@@ -7,10 +7,16 @@ On curves 23 for each arm, for the Transformer with the settings of the demonstr
 space models have is tried with S4D. On text three learning rates with the Transformer and two with S4D, on
 spoken digits two with the Transformer: in all of this as many as other arms had. The best of each arm becomes
 a line of ``studies/tables/rivals.tsv``.
+
+On a set of the UCR archive, the one of the study s4d-or-mamba with most training series, two learning rates,
+the usual one and three times of it, for these arms, self-pretraining and matched scratch, and for the two
+rivals that come near elsewhere. On curves five for the mimetic start of Mamba, with the settings of the study
+modern-zoo, as many as the other arms of Mamba have in docs/windows.tsv.
 """
 
 from collections.abc import Iterator
 from itertools import product
+from typing import NamedTuple
 
 from selfpretrain.studies.recipes.defaults import DEMO
 from selfpretrain.studies.rivals import FURTHER
@@ -33,12 +39,32 @@ PRETRAINING += ("pretrain.optim.weight_decay=0.1",)
 """The same of arms that pretrain."""
 
 
-ELSEWHERE = (
-    ("stdlib", "attention", "objective=causal", ("1e-3", "4e-3")),
-    ("stdlib", "s4d", "objective=causal", ("2e-3",)),
-    ("spoken-digits", "attention", "objective=masked task.features=mfcc task.split=speakers", ("1e-3",)),
+class Elsewhere(NamedTuple):
+    """What is tried beside curves and the settings of the demonstration."""
+
+    task: str
+    mixer: str
+    settings: str
+    rates: tuple[str, ...]  # beside that of the task
+    arms: tuple[str, ...] = FURTHER
+
+
+ON_SERIES = ("matched", "spt", "joint", "pooling arm.pooling=max", *FURTHER)
+SERIES = "objective=masked task.set=FordA model.width=64 stage.budget.steps=300"
+AS_IN_ZOO = (
+    "objective=causal model.width=52 pretrain.budget.steps=1000 finetune.budget.steps=600"
+    " scratch.budget.steps=600"
 )
-"""Task, mixer, settings, and learning rates beside that of the task."""
+ELSEWHERE = (
+    Elsewhere("stdlib", "attention", "objective=causal", ("1e-3", "4e-3")),
+    Elsewhere("stdlib", "s4d", "objective=causal", ("2e-3",)),
+    Elsewhere(
+        "spoken-digits", "attention", "objective=masked task.features=mfcc task.split=speakers", ("1e-3",)
+    ),
+    Elsewhere("ucr", "attention", SERIES, ("6e-3",), ON_SERIES),
+    Elsewhere("ucr", "s4d", SERIES, ("1.2e-2",), ON_SERIES),
+    Elsewhere("paths", "mamba", AS_IN_ZOO, ("2.2e-4", "6.7e-4", "6e-3", "1.8e-2"), ("mimetic",)),
+)
 
 
 def labelled(arm: str) -> str:
@@ -67,18 +93,25 @@ def base(mixer: str) -> str:
     return " ".join(each for each in own if not each.startswith(others))
 
 
-def elsewhere(arm: str) -> Iterator[str]:
-    """Yield the trials of an arm on other tasks than curves."""
-    for task, mixer, own, rates in ELSEWHERE:
-        if mixer == MIXER.get(arm, mixer):
-            line = f"{task} {mixer} {arm} {own} seed=1000"
+def elsewhere(tried: Elsewhere) -> Iterator[str]:
+    """Yield the trials of a task and mixer."""
+    for arm in tried.arms:
+        if tried.mixer == MIXER.get(arm, tried.mixer):
+            name, *own = arm.split(maxsplit=1)
+            line = " ".join([tried.task, tried.mixer, name, tried.settings, *own, "seed=1000"])
             yield line
-            yield from (f"{line} {labelled(arm)}.optim.lr={rate}" for rate in rates)
+            yield from (f"{line} {labelled(arm)}.optim.lr={rate}" for rate in tried.rates)
 
 
-for name in FURTHER:
-    mixer = MIXER.get(name, "attention")
-    for setting in settings(name):
-        print(f"paths {mixer} {name} objective=causal {base(mixer)} {setting}")
-for name in FURTHER:
-    print(*elsewhere(name), sep="\n")
+def main() -> None:
+    """Print a line for each trial."""
+    for arm in FURTHER:
+        mixer = MIXER.get(arm, "attention")
+        for setting in settings(arm):
+            print(f"paths {mixer} {arm} objective=causal {base(mixer)} {setting}")
+    for tried in ELSEWHERE:
+        print(*elsewhere(tried), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

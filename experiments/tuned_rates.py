@@ -51,8 +51,10 @@ def best_rates(windows: Path) -> dict[Place, str]:
 def runs_of_rows(chosen: dict[Place, str], scale: Scale, planner: Planner = COUNTED) -> Iterator[list[Run]]:
     """Yield the runs of every architecture with chosen rates, task by task."""
     study = ModernZoo.at_scale(scale, 1)
-    for label, task in study.available_tasks(planner).items():
-        exact = {f"{rate:.3g}": rate for rate in RATES[label]}
+    tasks = study.available_tasks(planner)
+    for label, rates in RATES.items():
+        task = tasks[label]
+        exact = {f"{rate:.3g}": rate for rate in rates}
         for row in study.rows(label):
             runs = []
             for arm in ARMS:

@@ -1,10 +1,15 @@
 """Tables of pages are those of the data that were measured and kept."""
 
 import json
+import lzma
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
 from scripts import script
+
+ROOT = Path(__file__).parents[1]
 
 WRITE = {
     "data_sets": lambda bench, page: bench.write(page),
@@ -25,3 +30,19 @@ def test_tables_of_pages_match_the_kept_data(name, tmp_path):
     for beside in tmp_path.glob("*.tsv"):
         kept = bench.PAGE.with_name(beside.name.replace(page.stem, bench.PAGE.stem, 1))
         assert beside.read_text() == kept.read_text(), "run it with --page"
+
+
+def test_gene_finding_is_as_its_kept_results_have_it():
+    lines = lzma.decompress((ROOT / "experiments/genefinding.small.jsonl.xz").read_bytes()).splitlines()
+    scores = defaultdict(dict)
+    for result in (json.loads(line)["files"]["result.json"] for line in lines[1:]):
+        if test := result["scores"].get("test"):
+            stages = result["recipe"]["stages"]
+            arm = "SPT" if len(stages) == 2 else "scratch" if result["steps"] == 1000 else "scratch (matched)"
+            scores[arm][stages[-1]["source"]["loci"]] = f"{test['accuracy']:.3f} / {test['MCC']:.3f}"
+    page = (ROOT / "docs/tutorials/genes.md").read_text().replace("*", "")
+    for arm, by_loci in scores.items():
+        cells = (by_loci.get(loci, "not measured") for loci in (20, 100, None))
+        assert f"| S4D, {arm} | {' | '.join(cells)} |" in page
+    assert {arm: len(by_loci) for arm, by_loci in scores.items()} == dict.fromkeys(scores, 3)
+    assert len(scores) == 3
