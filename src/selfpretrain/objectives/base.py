@@ -127,7 +127,7 @@ def check_hidden(objective: "Objective", targets: ObjectiveBatch, form: Sequence
     """
     if not isinstance(objective, Denoise) or objective.sees_answers or targets.loss_mask is None:
         return
-    if isinstance(form.signal, Values) and not hasattr(objective, "distance"):
+    if isinstance(form.signal, Values) and "distance" not in vars(objective):
         return  # it has targets of its own, which need none
     shown = objective.reconstruction_target(targets.batch, form)
     if shown.shape != targets.labels.shape:
