@@ -37,7 +37,9 @@ def test_a_level_changes_no_prediction(level, small, tmp_path):
     classifier = SequenceClassifier(**SMALL).fit(X + level, CLASSES)
     np.testing.assert_allclose(classifier.predict_proba(X + level), small[0].predict_proba(X), atol=1e-3)
     loaded = SequenceClassifier.load(classifier.save(tmp_path / "model"))
-    assert (loaded.predict_proba(X[:3] + level) == classifier.predict_proba(X + level)[:3]).all()
+    # Matrix products of other sizes round differently on some processors.
+    expected = classifier.predict_proba(X + level)[:3]
+    np.testing.assert_allclose(loaded.predict_proba(X[:3] + level), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("level", LEVELS)
