@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from selfpretrain.cli.app import run
 from selfpretrain.errors import ForeignRun, StoreError
 from selfpretrain.report import results
 from selfpretrain.report.analysis import TaskAnalysis, analyse_task
@@ -86,6 +87,19 @@ def test_a_relative_folder_finds_its_stages(make, scene, monkeypatch):
     folder = make(scene(seeds=1))
     monkeypatch.chdir(folder)
     assert results.read(Path(".")).missing == 0
+
+
+def test_a_folder_moved_away_from_its_stages_is_refused_and_its_report_kept(make, scene, tmp_path, capsys):
+    folder = make(scene(seeds=1))
+    assert run(["report", str(folder)]) == 0
+    alone = tmp_path / "elsewhere" / "alone"
+    shutil.copytree(folder, alone)
+    before = (alone / "report.html").read_bytes()
+    assert run(["report", str(alone)]) == 1
+    assert "none of its stages is in" in capsys.readouterr().err
+    assert (alone / "report.html").read_bytes() == before
+    (alone / "report.html").unlink()  # as a run leaves it that was stopped at once
+    assert results.read(alone).state == "not run"
 
 
 def test_a_log_survives_a_kill_and_a_repeat(make, scene):

@@ -315,10 +315,19 @@ def read(folder: str | Path) -> ExperimentResults:
     """Read the folder of an experiment, and the results of its stages.
 
     Raises:
-        StoreError: if study.json or the result of a stage is missing a field or is not JSON.
+        StoreError: if study.json or the result of a stage is missing a field or is not JSON, or if the folder
+            has a report and was moved away from its stages.
         ForeignRun: if one of them was written in another format.
     """
-    return read_plan(folder).with_stages()
+    found = read_plan(folder)
+    runs = found.folder.resolve().parent
+    stages = {name for cell in found.cells for name in cell.folders}
+    if (found.folder / "report.html").exists() and not any((runs / name).exists() for name in stages):
+        raise StoreError(
+            f"{folder} has a report, but none of its stages is in {runs / 'stages'}; move it back beside "
+            "them, or copy the whole folder of runs"
+        )
+    return found.with_stages()
 
 
 def read_plan(folder: str | Path) -> ExperimentResults:
