@@ -18,13 +18,14 @@ import torch
 import toys
 from engines import run_experiment, trained
 from processes import environment
+from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DoesNotFit, Interrupted, SelfPretrainError, SpecError, StoreError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report import tables
 from selfpretrain.report.analysis import analyse
 from selfpretrain.report.stage_results import read_predictions
-from selfpretrain.runner import archive, tuning
+from selfpretrain.runner import archive, experiment_dir, tuning
 from selfpretrain.runner.executors import processes
 from selfpretrain.runner.executors.base import Ended, Executor
 from selfpretrain.runner.experiment_dir import ExperimentFolder
@@ -40,6 +41,7 @@ from selfpretrain.studies.coser_table_4 import QueriesAndKeys
 from selfpretrain.studies.locality import Locality
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
+from selfpretrain.training import code_hash
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 
@@ -522,3 +524,12 @@ def test_a_script_without_a_main_guard_runs_stage_by_stage(tmp_path):
     refused, state = done.stdout.splitlines()
     assert refused.startswith(f"{script}, line 10: ") and '`if __name__ == "__main__":`' in refused
     assert state == "measured"
+
+
+def test_baselines_and_overlap_are_computed_again_after_an_edit_of_the_task(workspace, monkeypatch):
+    """They are of the data of a task; of one from outside, its source decides which these are."""
+    assert experiment_dir.manifest(toys.Majority(), workspace)
+    monkeypatch.setattr(experiment_dir, "example_hashes", lambda task: {split: ["new"] for split in SPLITS})
+    assert experiment_dir.manifest(toys.Majority(), workspace)["train"] != ["new"]
+    monkeypatch.setattr(code_hash, "digest", lambda module: "edited")
+    assert experiment_dir.manifest(toys.Majority(), workspace)["train"] == ["new"]

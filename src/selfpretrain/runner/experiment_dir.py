@@ -20,6 +20,8 @@ from ..report.results import CellResult, ExperimentResults, Measure, Metric, Tas
 from ..report.stage_results import parsed
 from ..system.files import FORMAT, Json, digest_of, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
+from ..training import code_hash
+from ..training.recipe import foreign_modules
 from .archive import Archive, Measures
 from .experiment import Cell, Experiment, Finished
 from .plan import Plan, PlannedStage, missing_stages
@@ -142,7 +144,7 @@ class ExperimentFolder:
     @cached_property
     def results(self) -> ExperimentResults:
         """Return the results of the finished experiment, read from the folder once."""
-        return results.read(self.path)
+        return results.read_plan(self.path).with_stages()
 
     @property
     def is_current(self) -> bool:
@@ -310,7 +312,10 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
 
 
 def _cache_name(task: Task) -> str:
-    digest = digest_of(json.dumps([to_dict(task), task.version()], sort_keys=True).encode())
+    plain = to_dict(task)
+    sources = {module: code_hash.digest(module) for module in foreign_modules(plain)}
+    content = [plain, task.version(), *([sources] if sources else [])]
+    digest = digest_of(json.dumps(content, sort_keys=True).encode())
     return f"{file_name_of(task)}-{digest[:10]}.json"
 
 
