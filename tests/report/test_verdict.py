@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from selfpretrain.report.analysis import Standing, analyse_task, judge
+from selfpretrain.report.analysis import Standing, analyse_task, judge, verdicts
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.figures.charts import panels
 from selfpretrain.report.format import MINUS
@@ -240,6 +240,16 @@ def arm(found, column, **changes):
         for cell in found.task.cells
     )
     return analyse_task(replace(found.task, cells=cells))
+
+
+@pytest.mark.parametrize("gains", [[0.05, 0.06, 0.07], [0.001, 0.002, 0.003]])
+def test_what_the_page_calls_no_evidence_is_not_decided_in_json(gains):
+    found = arm(one(gains), MATCHED, stopped="diverged")
+    (told,) = verdicts(together(found).results)
+    assert "Nothing is decided for s4d: training diverged in 3 of 3" in verdict(found)
+    assert not told["decided"] and told["no_evidence"].startswith("training diverged in 3 of 3")
+    (told,) = verdicts(together(one(gains)).results)
+    assert told["decided"] and told["no_evidence"] is None
 
 
 def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import StoreError
+from . import format
 from .paper_numbers import PAPERS, PaperNumber
 from .results import CellResult, ExperimentResults, Metric, TaskResults
 from .sequential import SequentialDesign
@@ -32,6 +33,7 @@ Order = Literal["changes", "stays", "not resolved"]
 """Whether the order of two rows, or of all, changes from the control to the treatment."""
 SEPARATOR = " · "  # separates the group of a row from its place along x, as in ``attention · 20 %``
 MANY_TASKS = 8  # number of tasks from which their average is shown before each of them
+PERFECT = 1.0  # maximum of accuracy and R2
 LATE = 0.9  # a best step beyond this fraction of all steps suggests that the training budget was too small
 
 
@@ -169,6 +171,27 @@ class TaskAnalysis:
         cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
         lost = (c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
         return tuple(dict.fromkeys(lost))  # once for all folds
+
+    def no_evidence(self, found: Difference) -> str:
+        """Return why a difference is not evidence (divergence, equal answers, ceiling); "" if it is."""
+        if found.estimate is None:
+            return ""
+        task = self.task
+        diverged = [
+            f"{len(seeds)} of {len(task.at(*place))} of {place[1]}"
+            for place in (found.a, found.b)
+            if (seeds := self.diverged(place))
+        ]
+        if diverged:
+            return f"training diverged in {format.listing(diverged)}"
+        arms = task.at(*found.a), task.at(*found.b)
+        answers = [[cells[seed].scored.predictions for cells in arms] for seed in found.seeds]
+        if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
+            return "both arms answer the same on every test example"
+        worst = min(self.means[place].mean for place in (found.a, found.b))
+        if worst >= PERFECT - self.metric.tie:
+            return f"both arms are at the ceiling ({format.score(self.metric, worst)} and more)"
+        return found.void
 
     def collapsed(self, column: str) -> int:
         """Return the number of runs in which the targets of a stage were all alike on validation."""
@@ -310,7 +333,8 @@ def verdicts(results: ExperimentResults) -> list[dict[str, Any]]:
             "against": gain.b[1],
             "seeds": len(gain.seeds),
             "design": str(gain.design) if gain.design else None,
-            "decided": gain.standing in DECIDED,
+            "decided": gain.standing in DECIDED and not task.no_evidence(gain),
+            "no_evidence": task.no_evidence(gain) or None,
             "standing": gain.standing.value,
             "difference": gain.estimate.mean if gain.estimate else None,
             "interval": gain.estimate.bounds if gain.estimate else None,

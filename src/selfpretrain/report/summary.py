@@ -48,7 +48,6 @@ WORDS = {
 }
 """Words for every standing: in the headline ("" if it decides nothing), and in the verdict."""
 
-PERFECT = 1.0  # maximum of accuracy and R2
 FEW = 3  # up to this number, the rows behind a count are named
 OVERFIT = 0.1  # gap of training to test score, as a fraction, above which more labels are advised
 
@@ -99,7 +98,7 @@ def _paired_mean(task: TaskAnalysis, gain: Difference, place: RowColumn) -> str:
 
 def _decides(task: TaskAnalysis, gain: Difference) -> bool:
     """Return whether a gain says something about its arm."""
-    return bool(WORDS[gain.standing][0]) and not _no_evidence(task, gain)
+    return bool(WORDS[gain.standing][0]) and not task.no_evidence(gain)
 
 
 def arms(analysis: Analysis) -> tuple[tuple[str, str], ...]:
@@ -133,7 +132,7 @@ def verdict(analysis: TaskAnalysis) -> str:
 
     reasons: dict[str, list[str]] = {}
     for found in gains:
-        if why := _no_evidence(analysis, found):
+        if why := analysis.no_evidence(found):
             reasons.setdefault(why, []).append(found.a[0])
     undecided = [f"Nothing is decided for {format.listing(rows)}: {why}. " for why, rows in reasons.items()]
     return f"{''.join(undecided)}Against {_named(control)}, {treatment} is {'; '.join(phrases)}."
@@ -172,28 +171,6 @@ def seeds_of(analysis: Analysis, found: Sequence[Estimate]) -> str:
     design = analysis.results.design
     most = f"{counts[-1]} of at most {format.plural(design.last, 'seed')}" if design else ""
     return fewest + (most or format.plural(counts[-1], "seed"))
-
-
-def _no_evidence(analysis: TaskAnalysis, found: Difference) -> str:
-    """Return why a difference is not evidence (divergence, equal answers, ceiling); "" if it is."""
-    if found.estimate is None:
-        return ""
-    task = analysis.task
-    diverged = [
-        f"{len(seeds)} of {len(task.at(*place))} of {place[1]}"
-        for place in (found.a, found.b)
-        if (seeds := analysis.diverged(place))
-    ]
-    if diverged:
-        return f"training diverged in {format.listing(diverged)}"
-    arms = task.at(*found.a), task.at(*found.b)
-    answers = [[cells[seed].scored.predictions for cells in arms] for seed in found.seeds]
-    if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
-        return "both arms answer the same on every test example"
-    worst = min(analysis.means[place].mean for place in (found.a, found.b))
-    if worst >= PERFECT - analysis.metric.tie:
-        return f"both arms are at the ceiling ({format.score(analysis.metric, worst)} and more)"
-    return found.void
 
 
 def _not_above_baseline(analysis: TaskAnalysis) -> dict[str, float]:
@@ -259,7 +236,7 @@ def standings(tasks: Sequence[TaskAnalysis]) -> str:
     text = f"{' or '.join(heads)}: {', '.join(counts)}"
     if low := sum(len(_not_above_baseline(task)) for task in tasks):
         text += f"; {low} of {len(gains)} not clearly above a simple baseline"
-    if void := sum(bool(_no_evidence(task, gain)) for task, gain in gains):
+    if void := sum(bool(task.no_evidence(gain)) for task, gain in gains):
         text += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)"
     return text
 
