@@ -165,7 +165,7 @@ def test_differences_of_spt_come_first_and_need_two_arms():
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        (["scratch"], "no two of these arms are compared with each other: scratch; add matched or spt"),
+        (["spt"], "no two of these arms are compared with each other: spt; matched and spt are"),
         (["spt", "matched", "spt"], "arm 'SPT' is given twice"),
         (["matched", "stp"], "no arm called 'stp'; did you mean 'spt'"),
     ],

@@ -103,7 +103,7 @@ def resolve_arms(chosen: Sequence[str | Arm]) -> tuple[Arm, ...]:
         raise SpecError(f"arm {repeated[0]!r} is given twice; name every arm once")
     if not contrasts_of(arms):
         names = ", ".join(name_of(arm) for arm in arms)
-        raise SpecError(f"no two of these arms are compared with each other: {names}; add matched or spt")
+        raise SpecError(f"no two of these arms are compared with each other: {names}; matched and spt are")
     return arms
 
 
