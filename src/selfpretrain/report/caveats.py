@@ -81,7 +81,8 @@ def _missing(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     if task.missing:
         found = f"{task.missing} of {format.plural(len(task.cells), 'cell')} missing"
-        yield Caveat("", found, "; repeating the command continues where it stopped.")
+        simple = "" if task.baselines else ", and the simple methods, which are fitted last"
+        yield Caveat("", found, f"{simple}; repeating the command continues where it stopped.")
 
 
 def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:
