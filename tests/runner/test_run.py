@@ -24,6 +24,7 @@ from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.report import tables
 from selfpretrain.report.analysis import analyse
+from selfpretrain.report.results import read
 from selfpretrain.report.stage_results import read_predictions
 from selfpretrain.runner import archive, experiment_dir, tuning
 from selfpretrain.runner.executors import processes
@@ -167,6 +168,9 @@ def test_tuning_is_a_part_of_the_cost(experiment, workspace):
     costs = [stage.cost.flops for stage in found.results.tried]
     assert tables.spent(found).key == pytest.approx(1.5 * sum(costs)), "two trials and one run of every cell"
     assert f"with the {len(costs)} stages of tuning" in tables.costs(found).caption
+    shutil.rmtree(found.results.tried[0].folder)  # as `runs gc --delete` does
+    left = analyse(read(found.results.folder))
+    assert tables.spent(left).text.endswith(", without 1 stage of tuning, deleted")
 
 
 def test_the_seed_of_tuning_is_not_reported():

@@ -228,9 +228,13 @@ def costs(analysis: Analysis) -> ReportTable:
 
 def spent(analysis: Analysis) -> Entry:
     """Return the cost of an experiment, with that of tuning; a stage that cells share counts once."""
-    cells = [stage for cell in analysis.results.cells for stage in cell.stages]
-    once = {stage.folder: stage.cost for stage in (*cells, *analysis.results.tried)}
-    return _cost(list(once.values()))
+    results = analysis.results
+    cells = [stage for cell in results.cells for stage in cell.stages]
+    once = {stage.folder: stage.cost for stage in (*cells, *results.tried)}
+    found = _cost(list(once.values()))
+    if gone := len(results.trials) - len(results.tried):
+        return replace(found, text=f"{found.text}, without {format.plural(gone, 'stage')} of tuning, deleted")
+    return found
 
 
 def _cost(parts: Sequence[CellResult | StageCost], among: int = 1) -> Entry:
