@@ -39,6 +39,17 @@ def texts(table):
     return {tuple(entry.text for entry in row[:2]): [entry.text for entry in row[2:]] for row in table.rows}
 
 
+def test_equal_means_are_a_tie_whatever_the_order_of_their_seeds():
+    """Sums in another order differ by rounding: neither arm is the best, and neither is ahead."""
+    scores = {SPT: (0.1, 0.2, 0.3), SCRATCH: (0.2, 0.3, 0.1)}
+    assert np.mean(scores[SPT]) > np.mean(scores[SCRATCH])
+    cells = [cell("a", column, seed, x) for column, of in scores.items() for seed, x in enumerate(of)]
+    found = study_of(*[task_results(cells)] * 7)
+    assert found.tasks[0].best == frozenset()
+    _, _, ahead, _ = texts(over_tasks.gains_table(found))["a", f"{SPT} over {SCRATCH}"]
+    assert ahead == "0 of 7" and "ahead on 0 of 7" in over_tasks.in_words(found)
+
+
 def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
     found = texts(over_tasks.gains_table(study(7)))
     assert list(found) == [(row, f"{SPT} over {SCRATCH}") for row in FOUND]

@@ -143,7 +143,7 @@ class TaskAnalysis:
         for row in self.task.rows:
             measured = {place: found for place, found in self.means.items() if place[0] == row}
             highest = max((found.mean for found in measured.values()), default=0.0)
-            winners = [place for place, found in measured.items() if found.mean == highest]
+            winners = [place for place, found in measured.items() if found.mean > highest - NO_SPREAD]
             if len(measured) > len(winners) == 1 and all(found.n > 1 for found in measured.values()):
                 best.update(winners)
         return frozenset(best)

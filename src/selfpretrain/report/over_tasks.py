@@ -7,7 +7,7 @@ import numpy as np
 from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, judge
 from .layout import Entry, ReportTable
-from .statistics import estimate, spearman
+from .statistics import NO_SPREAD, estimate, spearman
 from .tables import interval, places, title_of_scores
 
 MIN_TASKS = 6  # smallest number of tasks for an interval over tasks
@@ -119,7 +119,7 @@ def in_words(analysis: Analysis) -> str:
     metric = analysis.tasks[0].metric
     said = [
         f"{format.signed(metric, gain.estimate.mean)} {format.interval(metric, gain.estimate.bounds)} "
-        f"({gain.a[0]}, ahead on {sum(value > 0 for value in gain.values)} of {len(gain.values)})"
+        f"({gain.a[0]}, ahead on {sum(value > NO_SPREAD for value in gain.values)} of {len(gain.values)})"
         for gain in _headline(analysis)
         if gain.estimate is not None
     ]
@@ -148,7 +148,7 @@ def _table(
         if each.estimate is None:
             continue
         mean = each.estimate.mean
-        better = sum(value > 0 for value in each.values)
+        better = sum(value > NO_SPREAD for value in each.values)
         size = Entry(format.signed(metric, mean), key=mean)
         ahead = Entry(f"{better} of {len(each.values)}", key=float(better))
         p = Entry(format.probability(each.p), key=each.p)
