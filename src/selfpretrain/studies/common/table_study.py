@@ -276,9 +276,9 @@ class TableStudy(Study):
         if self.scale == "paper":
             return absent
         without = [label for label in self.tasks if label not in all_tasks]
-        in_place = {label: task for label, task in available.items() if label in self.tasks}
+        others = {label: task for label, task in available.items() if not name_of(task).endswith(label)}
         return [
-            *(f"{name_of(task)} stands in for {label}" for label, task in in_place.items()),
+            *(f"{name_of(task)} stands in for {label}" for label, task in others.items()),
             *([f"left out at this scale: {', '.join(without)}"] if without else []),
             *absent,
         ]
