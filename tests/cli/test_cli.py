@@ -12,9 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from processes import SUPPORT, environment, python
 from selfpretrain.cli import app
+from selfpretrain.cli.compare import _gate
 from selfpretrain.system.files import read_json
 
 # Long enough to be cut in the middle, short enough to be finished in seconds.
@@ -288,6 +290,14 @@ def test_a_verdict_can_fail_a_command_and_one_that_nobody_can_judge_does(tmp_pat
         assert (f"attention: {verdict['standing']}" in said.err) == bool(code)
     assert app.run([*toy, "--seeds", "1", "--fail-if", "worse"]) == 3
     assert "attention: one seed" in capsys.readouterr().err, "which has no interval"
+
+
+def test_a_lead_that_is_no_evidence_fails_a_command(capsys):
+    verdict = {"task": "toy", "row": "lru", "arm": "SPT", "against": "scratch", "standing": "better"}
+    with pytest.raises(typer.Exit):
+        _gate([{**verdict, "no_evidence": "training diverged in 2 of 2 of scratch"}], frozenset({"worse"}))
+    assert "toy, lru: better, but training diverged" in capsys.readouterr().err
+    _gate([{**verdict, "no_evidence": None}], frozenset({"worse"}))
 
 
 def test_a_verdict_that_there_is_not_is_refused_before_anything_runs(tmp_path, capsys):

@@ -102,6 +102,16 @@ def test_a_folder_moved_away_from_its_stages_is_refused_and_its_report_kept(make
     assert results.read(alone).state == "not run"
 
 
+def test_a_damaged_study_does_not_keep_the_pages_of_others_from_being_written(make, scene, capsys):
+    folder = make(scene(seeds=1))
+    broken = folder.with_name("broken")
+    broken.mkdir()
+    (broken / "study.json").write_text("{")
+    assert run(["report", str(folder.parent)]) == 1
+    assert str(broken) in capsys.readouterr().err
+    assert (folder / "report.html").exists()
+
+
 def test_a_log_survives_a_kill_and_a_repeat(make, scene):
     folder = make(scene(seeds=1))
     log = result(folder).with_name("log.jsonl")

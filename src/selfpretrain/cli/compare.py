@@ -34,6 +34,7 @@ FailIf = Annotated[
 ]
 VERDICT = 3
 """Exit code of --fail-if."""
+LEADS = ("better", "ahead")
 
 
 @app.command()
@@ -105,14 +106,22 @@ def compare(
 
 
 def _gate(verdicts: list[dict[str, Any]], failing: frozenset[str]) -> None:
-    """Exit with code 3 if a verdict fails, or cannot be given (one seed, no finite score)."""
+    """Exit with code 3 if a verdict fails, or cannot be given.
+
+    It cannot with one seed, without finite scores, or for a lead that is not evidence, as after divergence.
+    """
     from ..report.analysis import JUDGED
 
     passing = {standing.value for standing in JUDGED} - failing
-    failed = [one for one in verdicts if one["standing"] not in passing]
+    failed = []
+    for one in verdicts:
+        void = one["standing"] in LEADS and one["no_evidence"]
+        if void or one["standing"] not in passing:
+            arms = f"{one['arm']} against {one['against']}"
+            but = f", but {void}" if void else ""
+            failed.append(f"{one['task']}, {one['row']}: {one['standing']}{but} ({arms})")
     if failed:
-        said = "; ".join(f"{one['task']}, {one['row']}: {one['standing']}" for one in failed)
-        typer.echo(f"--fail-if: {said}", err=True)
+        typer.echo(f"--fail-if: {'; '.join(failed)}", err=True)
         raise typer.Exit(VERDICT)
 
 

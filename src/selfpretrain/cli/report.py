@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import StoreError
 from .options import Json
 from .printing import measured, print_json, say, show_report
 
@@ -28,12 +29,16 @@ def report(
     from ..report import analysis, page, results
 
     folders = results.experiments(runs)
-    made = []
+    made, damaged = [], []
     for folder in folders:
-        found = analysis.analyse(results.read(folder))
-        page.write(folder, found)
-        if figures:
-            page.save_figures(found, figures, folder / f"figures-{figures}")
+        try:
+            found = analysis.analyse(results.read(folder))
+            page.write(folder, found)
+            if figures:
+                page.save_figures(found, figures, folder / f"figures-{figures}")
+        except StoreError as error:  # the other pages are written all the same
+            damaged.append(str(error))
+            continue
         if as_json:
             made.append(measured(found.results))
         elif len(folders) == 1:
@@ -42,3 +47,5 @@ def report(
             say(f"{found.results.title}: {folder / 'report.html'}")
     if as_json:
         print_json(made)
+    if damaged:
+        raise StoreError("; ".join(damaged))
