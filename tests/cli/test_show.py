@@ -288,6 +288,7 @@ def test_names_that_do_not_fit(here, cli):
         (short[:-1] + "z",): [f"did you mean {short!r}?"],
         ("majority",): [first, last, "fits 3"],
         ("stages",): ["none of the"],
+        ("runs",): ["runs is a folder, but no stage or study; name one, or --check a folder of them"],
         (last, "--runs", "elsewhere"): ["no stage and no study in elsewhere"],
         (study_of(here[0]), "--curve"): ["--curve needs one of its stages"],
     }.items():
