@@ -127,7 +127,7 @@ def counted(monkeypatch, owner, name):
 def test_compare_builds_its_experiment_and_reads_its_folder_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     built = counted(monkeypatch, Study, "experiment")
-    opened = counted(monkeypatch, results, "read")
+    opened = counted(monkeypatch, results.ExperimentResults, "with_stages")
     even = [*TOY, "--mixers", "attention", "--scale", "smoke", "-s", "task.shortest=24"]
     assert app.run(even) == 0 and (len(built), len(opened)) == (1, 1)
     assert "report.html" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import torch
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrainer, SequenceRegressor
 from selfpretrain.errors import Interrupted, SpecError, StageFailed
-from selfpretrain.estimators import stopping
+from selfpretrain.estimators import fitting, stopping
 from selfpretrain.estimators.simple import candidates_for
 from selfpretrain.estimators.training import Trainings
 from selfpretrain.system.time_limit import TimeIsUp, check_time, until
@@ -39,6 +39,14 @@ def test_where_no_step_fits_the_best_simple_method_is_kept_and_the_network_says_
     for each in (model, again):
         with pytest.raises(SpecError, match="the network of this model was not trained"):
             each.transform(X)
+
+
+def test_simple_methods_that_the_time_does_not_allow_are_counted(monkeypatch, capsys):
+    monkeypatch.setattr(fitting, "SIMPLE", -1.0)
+    model = SequenceClassifier(**QUICK, minutes=1 / 3, verbose=True).fit(X, y)
+    said = capsys.readouterr().err
+    number = re.search(r"not tried: (\d+) of \1 simple methods", said)
+    assert number and len(model.leaderboard_) == 1
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from .simple import (
     Candidate,
     SimpleMethods,
     SimplePredictor,
+    candidates_for,
     counts_help,
     finite,
 )
@@ -181,6 +182,10 @@ class TaskFitting(EstimatorSettings):
                 self.say(f"scores on validation, as they come:\n{leaderboard.heading(row)}")
             self.say(leaderboard.line(row))
             found.append(each)
+        suitable = len(candidates_for(task.form, whole))
+        if len(found) < suitable and not limit.interrupted():
+            number = f"{suitable - len(found)} of {suitable} simple methods"
+            self.say(f"not tried: {number}, which do not fit into their part of the time limit")
         best = {each.name for each in leaderboard.best_of([each for each in found if finite(each.answers)])}
         final = [
             methods.refitted(each, whole, limit.end) if each.name in best else replace(each, refit=None)
