@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from selfpretrain.report import diagnostics, format, over_tasks
 from selfpretrain.report.analysis import (
+    LEADS,
     Analysis,
     Difference,
     Standing,
@@ -70,7 +71,7 @@ MEANING = {
 }
 OWN = ("Amos et al. (2024)", "Coser & Orvieto (2025)", "Gu et al. (2022)")
 """Papers with a section of their own."""
-GAINS, LOSSES = {Standing.BETTER, Standing.AHEAD}, {Standing.WORSE, Standing.BEHIND}
+LOSSES = {Standing.WORSE, Standing.BEHIND}
 SUPPORTED, CONTRADICTED, OPEN, MIXED, SILENT = "supported", "contradicted", "open", "mixed", "silent"
 PARTLY = "partly"
 """Before a verdict that holds for some of the intervals, where the others hold both."""
@@ -238,7 +239,7 @@ def _rows(pattern: str, task: TaskAnalysis) -> list[tuple[str, str]]:
 
 
 def _larger(standing: Standing) -> str:
-    if standing in GAINS:
+    if standing in LEADS:
         return SUPPORTED
     return CONTRADICTED if standing in LOSSES | {Standing.EQUAL} else OPEN
 
@@ -250,7 +251,7 @@ def _equal(standing: Standing) -> str:
 
 
 def _no_smaller(standing: Standing) -> str:
-    if standing in GAINS | {Standing.EQUAL}:
+    if standing in LEADS | {Standing.EQUAL}:
         return SUPPORTED
     return CONTRADICTED if standing in LOSSES else OPEN
 

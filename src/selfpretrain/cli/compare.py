@@ -34,7 +34,6 @@ FailIf = Annotated[
 ]
 VERDICT = 3
 """Exit code of --fail-if."""
-LEADS = ("better", "ahead")
 
 
 @app.command()
@@ -110,12 +109,13 @@ def _gate(verdicts: list[dict[str, Any]], failing: frozenset[str]) -> None:
 
     It cannot with one seed, without finite scores, or for a lead that is not evidence, as after divergence.
     """
-    from ..report.analysis import JUDGED
+    from ..report.analysis import JUDGED, LEADS
 
     passing = {standing.value for standing in JUDGED} - failing
+    leads = {standing.value for standing in LEADS}
     failed = []
     for one in verdicts:
-        void = one["standing"] in LEADS and one["no_evidence"]
+        void = one["standing"] in leads and one["no_evidence"]
         if void or one["standing"] not in passing:
             arms = f"{one['arm']} against {one['against']}"
             but = f", but {void}" if void else ""

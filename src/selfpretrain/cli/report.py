@@ -29,7 +29,8 @@ def report(
     from ..report import analysis, page, results
 
     folders = results.experiments(runs)
-    made, damaged = [], []
+    made = []
+    damaged = []
     for folder in folders:
         try:
             found = analysis.analyse(results.read(folder))

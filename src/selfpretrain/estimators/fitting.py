@@ -112,7 +112,8 @@ class TaskFitting(EstimatorSettings):
         elapsed = start - limit.start
         # The whole limit if its reserve covers the time so far: stages with equal limits are shared.
         seconds = limit.seconds - (0.0 if elapsed < (1 - USED) * limit.seconds else elapsed)
-        first, device = self.recipe(task), trainings.workspace.device
+        first = self.recipe(task)
+        device = trainings.workspace.device
         with until(start + seconds + GRACE, limit.interrupted):
             auto = self.scale == "auto"
             needed = self.n_members * sum(least_seconds(first, seconds, device)) if auto else 0.0

@@ -100,7 +100,8 @@ def _tally(output: Output, found: Answers, unit: np.ndarray | None = None) -> np
         spread = np.full(len(y_true), y_true.var())
         columns = [spread - (y_true - outputs) ** 2, spread, nothing, nothing]
     elif output == "sets":
-        positive, predicted = y_true > 0, outputs > 0.5
+        positive = y_true > 0
+        predicted = outputs > 0.5
         likely = np.log(np.where(positive, outputs, 1 - outputs).clip(SMALLEST))
         hits = (predicted & positive).sum(1)
         columns = [2 * hits, predicted.sum(1) + positive.sum(1), likely.sum(1), nothing + y_true.shape[1]]

@@ -93,7 +93,8 @@ class Mamba3Cell(RecurrentCell):
         # In double precision, for sums of many turns.
         angle = angle + (dt * turn[:, None]).cumsum(2, dtype=torch.float64)
         angle = angle.remainder(2 * math.pi).to(S.dtype)
-        cos, sin = angle.cos(), angle.sin()
+        cos = angle.cos()
+        sin = angle.sin()
         b = rotate(self.norm_b(b)[:, None] + self.bias_b, cos, sin)
         c = rotate(self.norm_c(c)[:, None] + self.bias_c, cos, sin)
         terms = torch.cat([last, torch.cat([b, u, share * dt], dim=-1)], dim=2)

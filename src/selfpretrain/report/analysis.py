@@ -56,6 +56,7 @@ JUDGED = (
     Standing.BETTER, Standing.AHEAD, Standing.EQUAL, Standing.UNCLEAR, Standing.BEHIND, Standing.WORSE,
 )  # fmt: skip
 """Standings of an interval, from the best to the worst."""
+LEADS = frozenset({Standing.BETTER, Standing.AHEAD})  # standings in favour of the first arm
 DECIDED = frozenset({Standing.BETTER, Standing.WORSE, Standing.EQUAL})  # standings that are a verdict
 FINAL = DECIDED | {Standing.UNDEFINED}
 """Standings after which a sequential design adds no further seeds: no other seed may replace a lost one."""
@@ -333,8 +334,8 @@ def verdicts(results: ExperimentResults) -> list[dict[str, Any]]:
             "against": gain.b[1],
             "seeds": len(gain.seeds),
             "design": str(gain.design) if gain.design else None,
-            "decided": gain.standing in DECIDED and not task.no_evidence(gain),
-            "no_evidence": task.no_evidence(gain) or None,
+            "decided": gain.standing in DECIDED and not void,
+            "no_evidence": void or None,
             "standing": gain.standing.value,
             "difference": gain.estimate.mean if gain.estimate else None,
             "interval": gain.estimate.bounds if gain.estimate else None,
@@ -342,6 +343,7 @@ def verdicts(results: ExperimentResults) -> list[dict[str, Any]]:
         }
         for task in analyse(results).tasks
         for gain in task.headline
+        for void in [task.no_evidence(gain)]
     ]
 
 

@@ -52,7 +52,8 @@ def difference(analysis: Analysis, a: RowColumn, b: RowColumn) -> Difference:
 
 def gains(analysis: Analysis) -> tuple[Difference, ...]:
     """Return every contrast of every model, averaged over tasks; contrast by contrast, every row in each."""
-    rows, contrasts = _rows(analysis), analysis.tasks[0].task.contrasts
+    rows = _rows(analysis)
+    contrasts = analysis.tasks[0].task.contrasts
     return tuple(difference(analysis, (row, a), (row, b)) for a, b in contrasts for row in rows)
 
 

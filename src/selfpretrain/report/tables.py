@@ -39,7 +39,8 @@ def scores(analysis: Analysis) -> ReportTable:
 
 
 def _score_rows(task: TaskAnalysis, tests: int) -> tuple[tuple[Entry, ...], ...]:
-    columns, planned = task.task.columns, task.task.places
+    columns = task.task.columns
+    planned = task.task.places
     return tuple(
         (
             Entry(task.label),

@@ -167,7 +167,8 @@ class Comparison(Study):
 
     def settings(self) -> dict[str, Any]:
         """Return every setting by its path, with its value in the first row."""
-        task, arms = self.tasks[0], self.architectures[0][0]
+        task = self.tasks[0]
+        arms = self.architectures[0][0]
         settings = {f"task.{path}": value for path, value in settings_of(task)}
         if not augmentation_refusal(task):
             settings["task.augment"] = False

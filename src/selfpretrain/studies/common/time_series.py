@@ -100,7 +100,8 @@ class TimeSeriesStudy(TableStudy):
             settings = (*rate, width) if self.scale == "small" else ()
             row = replace(architecture, objective=objective, settings=settings)
             arms[column] = self.arms(label, task, row)
-        scratch, matched = arms[SCRATCH], arms[MATCHED]
+        scratch = arms[SCRATCH]
+        matched = arms[MATCHED]
         both = replace(arms[SPT], scratch=matched.scratch, scratch_model=matched.scratch_model)
         return {
             **recipes_by_column(task, scratch, planner=planner, chosen=("scratch",)),

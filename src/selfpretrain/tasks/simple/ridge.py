@@ -57,7 +57,8 @@ def _ridge(
     share = weights / weights.sum()
     root = np.sqrt(weights)[:, None]
     signs = 2 * np.eye(len(present))[own] - 1
-    centre, mean = share @ x, share @ signs
+    centre = share @ x
+    mean = share @ signs
     rows = x - centre
     rows *= root
     values, vectors = _spectrum(rows)
