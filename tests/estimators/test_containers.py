@@ -7,7 +7,7 @@ import torch
 
 from selfpretrain.data.containers import rows_of
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.estimators.in_memory import refuse_unlabelled
+from selfpretrain.estimators.annotations import refuse_unlabelled
 from selfpretrain.estimators.models import (
     PositionClassifier,
     SequenceClassifier,

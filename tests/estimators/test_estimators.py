@@ -17,7 +17,8 @@ from selfpretrain import PositionClassifier, SequenceClassifier, SequencePretrai
 from selfpretrain.errors import DataError, SpecError, StageFailed, StoreError
 from selfpretrain.estimators import inputs, settings, training
 from selfpretrain.estimators import predictor as predicting
-from selfpretrain.estimators.in_memory import labelled_only, with_test_split
+from selfpretrain.estimators.annotations import labelled_only
+from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.runner import stage as runner_stage
 from selfpretrain.tasks.base import load_task
 from selfpretrain.tasks.imported import make_waves

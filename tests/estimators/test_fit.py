@@ -22,8 +22,9 @@ from selfpretrain import (
 from selfpretrain.data.spec import Reals
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.estimators import leaderboard, search, simple, training
+from selfpretrain.estimators.annotations import labelled_only
 from selfpretrain.estimators.budgets import data_arms
-from selfpretrain.estimators.in_memory import InMemoryTask, labelled_only, with_test_split
+from selfpretrain.estimators.in_memory import InMemoryTask, with_test_split
 from selfpretrain.estimators.inputs import ETX, STX
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, Search, fold_data

@@ -30,7 +30,8 @@ from ..studies.recipes.defaults import small_arms
 from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
 from ..training import evaluate
-from . import export, in_memory, inputs, persistence
+from . import annotations, export, in_memory, inputs, persistence
+from .annotations import Annotations
 from .fitting import TaskFitting
 from .in_memory import InMemoryTask
 from .inputs import Alphabet, on_scale
@@ -122,7 +123,7 @@ class SequenceEstimator(TaskFitting):
         """
         check_settings(self)
         if X is None:
-            in_memory.refuse_beside("the last fit", y, groups)
+            annotations.refuse_beside("the last fit", y, groups)
         other = copy.copy(self)  # a fitted model keeps the classes and symbols that it was trained on
         other.seed_ = self._draw_seed()
         task = vars(self).get("task_") if X is None else other._as_task(X, y, groups)
@@ -315,19 +316,19 @@ class SequenceEstimator(TaskFitting):
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split."""
         if isinstance(X, str | Task):
-            in_memory.refuse_beside("a task", y, groups)
+            annotations.refuse_beside("a task", y, groups)
         elif self._predicts:
-            in_memory.refuse_missing(y, type(self).__name__)
+            annotations.refuse_missing(y, type(self).__name__)
             check_order(X, {"y": y, "groups": groups})
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
             of_test = self._to_dataset(X).groups
             groups = None if of_test is None else of_test.numpy()
         else:
-            in_memory.check_lengths(len(outputs), y_true, groups)
-            groups = in_memory.group_column(groups)
+            annotations.check_lengths(len(outputs), y_true, groups)
+            groups = annotations.group_column(groups)
         # Of positions these are counts, those of true classes first.
-        known = y_true[:, 0].any(1) if y_true.ndim == 3 else in_memory.Annotations(y_true).labelled
+        known = y_true[:, 0].any(1) if y_true.ndim == 3 else Annotations(y_true).labelled
         if not known.any():
             raise DataError("y holds no label; there is nothing to evaluate")
         return y_true[known], outputs[known], None if groups is None else groups[known]
@@ -395,7 +396,7 @@ class SequenceEstimator(TaskFitting):
     ) -> Task:
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
         if isinstance(X, str | Task | StoredDataset):
-            in_memory.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
+            annotations.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)
@@ -410,27 +411,27 @@ class SequenceEstimator(TaskFitting):
         check_order(X, {"y": y, "groups": groups, "sample_weight": sample_weight})
         found = self._read(X, reset=True).sound()
         if self._predicts:
-            in_memory.refuse_missing(y, type(self).__name__)
+            annotations.refuse_missing(y, type(self).__name__)
         targets, target = self._targets(y, found)
-        in_memory.check_lengths(len(found.rows), targets, groups)
-        targets, offset = in_memory.reals(targets, target)
+        annotations.check_lengths(len(found.rows), targets, groups)
+        targets, offset = annotations.reals(targets, target)
         weights = sample_weight
         if weights is not None:
             weights = _check_sample_weight(weights, targets, ensure_non_negative=True)
-        annotations = in_memory.Annotations(targets, in_memory.group_column(groups), weights)
+        given = Annotations(targets, annotations.group_column(groups), weights)
         X_unlabelled = list(X_unlabelled) if isinstance(X_unlabelled, Iterator) else X_unlabelled
         if X_unlabelled is not None and len(X_unlabelled):
             found = inputs.joined(found, self._read(X_unlabelled, False, found.offsets).sound())
-            annotations = annotations.extended(len(found.rows))
+            given = given.extended(len(found.rows))
         for note in found.doubts() + doubts(vars(self).get("classes_", np.zeros(0))):
             warnings.warn(note, stacklevel=3)  # the caller of fit
-        kept = annotations.counted  # scikit-learn: weight 0 must equal removing the example
+        kept = given.counted  # scikit-learn: weight 0 must equal removing the example
         found = found.take(kept)
         alphabet = Alphabet.of(found.kind, self._uses_signs())
         offsets = Offsets(found.offsets, offset)
         split = (self.validation_fraction, self._seed())
         data, self.alphabet_ = in_memory.training_data(
-            found, alphabet, target, annotations.take(kept), offsets, *split
+            found, alphabet, target, given.take(kept), offsets, *split
         )
         return InMemoryTask(data)
 

@@ -21,7 +21,8 @@ from ..training.model import Network
 from ..training.recipe import Recipe
 from ..training.train import Stop, never
 from . import leaderboard
-from .in_memory import FEW, InMemoryTask, facts, labelled_only, offsets_of, val_groups
+from .annotations import FEW, labelled_only, val_groups
+from .in_memory import InMemoryTask, facts, offsets_of
 from .inputs import Alphabet, embed_unseen
 from .predictor import PRETRAINER, Predictor, kind_of
 from .scores import Score

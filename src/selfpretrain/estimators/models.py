@@ -34,8 +34,9 @@ from ..tasks.base import Task, load_task
 from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from . import persistence, scores
+from .annotations import labelled_only, refuse_beside, refuse_unlabelled
 from .base import SequenceEstimator
-from .in_memory import labelled_only, offsets_of, refuse_beside, refuse_unlabelled
+from .in_memory import offsets_of
 from .predictor import ESTIMATORS, PRETRAINER
 from .settings import Portion, has_val
 

@@ -29,8 +29,8 @@ from ..system.files import Json
 from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
 from ..training.recipe import Recipe
+from .annotations import FEW, clusters_of, labelled_only, val_groups
 from .budgets import MANY
-from .in_memory import FEW, clusters_of, labelled_only, val_groups
 from .leaderboard import answers, errors_above, line, score, scored, sureness
 from .predictor import Output, Predictor
 from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, step_seconds, too_short

@@ -10,7 +10,7 @@ import numpy as np
 from ..system.events import format_duration
 from ..tasks.base import Task
 from ..training.train import Stop, never
-from .in_memory import FEW, clusters_of, labelled_only
+from .annotations import FEW, clusters_of, labelled_only
 from .leaderboard import score
 from .simple import Candidate
 
