@@ -254,7 +254,7 @@ def test_what_the_page_calls_no_evidence_is_not_decided_in_json(gains):
 
 def test_an_unfinished_study_says_that_simple_methods_are_missing():
     scores = row("s4d", [0.5, 0.5], [0.1, 0.1]) | {("s4d", SPT): [0.6, None]}
-    said = "1 of 4 cells missing{}; repeating the command continues where it stopped."
+    said = "1 of 4 cells missing{}; the same command, without --only, goes on with them."
     assert said.format(", and the simple methods, which are fitted last") in caveats([analysis(scores)])
     assert said.format("") in caveats([analysis(scores, simple=0.4)])
 

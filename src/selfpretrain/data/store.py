@@ -361,7 +361,7 @@ def read_meta(folder: Path) -> Json:
     try:
         meta = read_json(path, (FORMAT,), error_type=DataError, damage_error=DamagedData)
     except ForeignRun as error:
-        raise DataError(str(error).replace("use another folder with --runs", ELSEWHERE)) from error
+        raise DataError(str(error).replace("use another folder for runs", ELSEWHERE)) from error
     if missing := [key for key, kind in REQUIRED.items() if not isinstance(meta.get(key), kind)]:
         raise DamagedData(f"meta.json says {missing[0]} {str(meta.get(missing[0]))[:40]}")
     if unknown := set(meta["sha256"]) - {"flat", "targets", *KINDS}:

@@ -82,7 +82,7 @@ def _missing(analysis: TaskAnalysis) -> Iterator[Caveat]:
     if task.missing:
         found = f"{task.missing} of {format.plural(len(task.cells), 'cell')} missing"
         simple = "" if task.baselines else ", and the simple methods, which are fitted last"
-        yield Caveat("", found, f"{simple}; repeating the command continues where it stopped.")
+        yield Caveat("", found, f"{simple}; the same command, without --only, goes on with them.")
 
 
 def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:

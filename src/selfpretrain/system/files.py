@@ -165,7 +165,7 @@ def format_message(path: Path, found: object, formats: Collection[int] = (FORMAT
     """Return the one-line message for a file written in another format."""
     return (
         f"{path} was written in format {str(found)[:40]}, this is selfpretrain {__version__} with format "
-        f"{' or '.join(map(str, formats))}; use another folder with --runs"
+        f"{' or '.join(map(str, formats))}; use another folder for runs"
     )
 
 
@@ -173,7 +173,7 @@ def format_message(path: Path, found: object, formats: Collection[int] = (FORMAT
 def explain_errors(
     path: Path,
     action: str = "write",
-    alternative: str = "choose another folder with --runs",
+    alternative: str = "choose another folder for runs",
     reassurance: str = "nothing finished is lost",
     error_type: type[SelfPretrainError] = StoreError,
 ) -> Iterator[None]:
