@@ -111,6 +111,14 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         (["compare", "--dry-run", "--track", "jsnl"], "did you mean 'jsonl'"),
         (["compare", "--measure"], "add --dry-run"),
         (["compare", "--with", "gpus=1"], "--with is for the executor that --executor names"),
+        (
+            [*TOY, "--executor", "ray", "--with", "gpu=1"],
+            "--executor ray has no such setting; did you mean 'gpus'?",
+        ),
+        (
+            [*TOY, "--executor", "processes", "--with", "gpus=1"],
+            "processes has no such setting; leave it out",
+        ),
         (["compare", "--task", "digits,digits"], "task 'digits' is given twice; name every task once"),
         (["study", "coser-table-4", "--gpu", "a100"], "add --dry-run"),
         (["compare", "--objective", "maskd"], "did you mean 'masked'"),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from ..data.importing import Kind, MissingPolicy, TargetKind
-from ..errors import SpecError
+from ..errors import SpecError, nearest
 from ..registry import find
 
 if TYPE_CHECKING:
@@ -167,15 +167,19 @@ class RunFlags:
             raise SpecError("--measure is about the forecast of --dry-run; add --dry-run, or leave it out")
         if self.executor_settings and self.executor == "auto":
             raise SpecError("--with is for the executor that --executor names; name one, or leave it out")
+        settings = assignments(self.executor_settings, "--with", "address=auto")
         if self.executor != "auto":
-            find("executors", self.executor)
+            known = find("executors", self.executor).settings
+            for name in settings.keys() - (settings if known is None else known):
+                advice = nearest(name, known) or "; leave it out"
+                raise SpecError(f"--with {name}: --executor {self.executor} has no such setting{advice}")
         for tracker in self.track or ():
             find("trackers", tracker)
         here = workspace_of(self.runs, self.device, self.jobs, self.quiet)
         return dataclasses.replace(
             here,
             executor=here.executor if self.executor == "auto" else self.executor,
-            executor_settings=assignments(self.executor_settings, "--with", "address=auto"),
+            executor_settings=settings,
             trackers=tuple(self.track or ()),
         )
 

@@ -28,6 +28,7 @@ class Executor(abc.ABC):
 
     attempts: ClassVar[int] = 1  # maximum number of tries of a stage that is lost
     elsewhere: ClassVar[bool] = False  # whether stages run on other machines
+    settings: ClassVar[tuple[str, ...] | None] = None  # what --with may set; None: anything
     submits_all: ClassVar[bool] = False  # whether a scheduler has all stages from the beginning, for --detach
 
     def __init__(self, workspace: Workspace) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -40,6 +40,8 @@ class Processes(Executor):
     Raises:
         SpecError: if the main script has no main guard: workers import it and would start it again.
     """
+
+    settings: ClassVar = ()
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)

@@ -27,6 +27,7 @@ class Ray(Executor):
     """
 
     elsewhere: ClassVar[bool] = True
+    settings: ClassVar = ("address", "cpus", "gpus")
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)

@@ -1,5 +1,7 @@
 """Stages one after another, in this process."""
 
+from typing import ClassVar
+
 from ...errors import Interrupted, SelfPretrainError
 from ..plan import PlannedStage
 from ..stage import run_stage
@@ -9,6 +11,7 @@ from .base import Ended, Executor
 class Serial(Executor):
     """Runs each stage inside ``poll``, so only one at a time."""
 
+    settings: ClassVar = ()
     slots = 1
     _next: PlannedStage | None = None
 
