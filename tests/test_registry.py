@@ -11,6 +11,7 @@ import pytest
 
 import selfpretrain
 from selfpretrain import mixers
+from selfpretrain.errors import UnknownName
 from selfpretrain.registry import SHELVES, find, module_of, name_of, names, summary
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +116,11 @@ def test_an_objective_is_used_by_its_path_with_nothing_registered(tmp_path):
     assert done.returncode == 0, done.stderr
     (recipe,) = (tmp_path / "runs" / "stages").glob("*-span-*/recipe.json")
     assert '"mylab.span:Span"' in recipe.read_text() and '"rate": 0.15' in recipe.read_text()
+
+
+def test_a_name_in_other_capitals_is_suggested():
+    with pytest.raises(UnknownName, match=r"no mixer called 'S4D'; did you mean 's4d'\?"):
+        find("mixers", "S4D")
 
 
 @pytest.mark.parametrize("shelf", sorted(set(SHELVES) - {"studies"}))

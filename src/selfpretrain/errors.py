@@ -96,7 +96,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return ""
     # One wrong letter of three is a likeness of 0.67, two of four are 0.5: difflib's own 0.6 finds too few.
     cutoff = 0.5 if len(name) < 4 else 0.55
-    near = difflib.get_close_matches(name, known[:MAX_OFFERED], n=1, cutoff=cutoff)
+    spelled = {other.lower(): other for other in reversed(known[:MAX_OFFERED])}
+    near = [spelled[word] for word in difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)]
     near = near or [other for other in known if other.lower().startswith(name.lower())]
     return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {join_names(known)}"
 

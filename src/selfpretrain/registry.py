@@ -60,7 +60,12 @@ def summary(shelf: str, name: str) -> str:
     with Path(package.__path__[0], f"{name.replace('-', '_')}.py").open(encoding="utf-8") as file:
         lines = (line.strip() for line in file)
         first = next((line for line in lines if line and not line.startswith("#")), "")
-        return first.removeprefix("r").strip('"')
+        return shown(first.removeprefix("r").strip('"'))
+
+
+def shown(docstring: str) -> str:
+    """Return a docstring as readers see it: with names in single backticks, like those of messages."""
+    return docstring.replace("``", "`")
 
 
 def find(shelf: str, name: str) -> Any:
@@ -114,7 +119,7 @@ def first_line(obj: object) -> str:
     """Return the first docstring line of an object's module; outside of shelves, that of its class."""
     kind = obj if isinstance(obj, type) else type(obj)
     text = sys.modules[kind.__module__].__doc__ or kind.__doc__ or name_of(kind)
-    return text.strip().splitlines()[0]
+    return shown(text.strip().splitlines()[0])
 
 
 def name_of(obj: object) -> str:

@@ -9,8 +9,9 @@ import toys
 from selfpretrain.api import comparison
 from selfpretrain.cli import app
 from selfpretrain.data.importing.importer import import_arrays
-from selfpretrain.registry import SHELVES, names
+from selfpretrain.registry import SHELVES, first_line, names
 from selfpretrain.runner.plan import plan_recipes
+from selfpretrain.tasks.imported import Imported
 
 TOY = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--seeds", "1", "--dry-run"]
 TOY += ["-s", "task.shortest=24"]  # FLOPs of equal lengths are counted sooner
@@ -53,6 +54,15 @@ def test_verbs_are_shown_in_panels_and_nothing_is_a_question_for_help(capsys):
     assert text == said(capsys) == said(capsys, "-h")
     assert text.index("compare") < text.index("Single runs") < text.index("Trace a printed number")
     assert text.index("Trace") < text.index("Groups of further commands") < text.index("Look after folders")
+
+
+def test_names_in_docstrings_are_listed_in_single_backticks(capsys):
+    for shelf in SHELVES:
+        listed = said(capsys, "list", shelf)
+        assert "``" not in listed, shelf
+    assert "as imported by `selfpretrain data import`" in said(capsys, "list", "tasks")
+    assert "over `rank` learned" in said(capsys, "list", "mixers")
+    assert "``" not in first_line(Imported("mine"))
 
 
 def test_settings_can_be_listed(capsys):

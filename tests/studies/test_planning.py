@@ -73,7 +73,7 @@ def test_a_plan_prepares_nothing_and_a_stub_changes_no_other_task(nothing):
 def test_kept_results_are_foreseen_as_done(nothing, capsys):
     assert app.run(["study", "amos-table-8", "--dry-run"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "42 stages asked for, 42 different ones: 42 already on disk, 0 to run" in said
+    assert said.startswith("42 stages asked for, 42 different ones: 42 already on disk, 0 to run")
 
 
 def test_tasks_are_read_from_the_release(tmp_path):

@@ -227,6 +227,28 @@ def test_the_second_of_two_twins_can_be_amended_alone():
     assert {cell.row for cell in changed.cells(paper_data.ROUGH)} == set(changed.rows)
 
 
+@pytest.mark.parametrize(
+    ("path", "suggested"),
+    [
+        ("mixer.states", "s4d.mixer.states"),
+        ("s4.mixer.states", "s4d.mixer.states"),
+        ("s4d.mixer.stats", "'s4d.mixer.states'"),
+        ("s4d.model.wdth", "'s4d.model.width'"),
+        ("mixer.heads", "attention.mixer.heads"),
+        ("model.wdth", "'model.width'"),
+    ],
+)
+def test_a_setting_that_only_some_rows_have_is_suggested_with_its_row(path, suggested):
+    with pytest.raises(UnknownName, match=rf"did you mean {suggested}\?; selfpretrain list"):
+        study(Attention(), S4D()).with_settings({path: 8})
+
+
+def test_a_wrong_word_of_a_setting_is_refused_with_all_the_right_ones():
+    right = "'auto', 'none', 'sinusoidal', 'learned' or 'rotary'"
+    with pytest.raises(SpecError, match=f"^positions='sinus': Input should be {right}$"):
+        study(Attention()).with_settings({"model.positions": "sinus"})
+
+
 def test_a_task_twice_with_other_settings_has_two_names():
     tasks = Paths(size=8), Paths(size=10)
     study = build_comparison(tasks, (Attention(),), "causal", "small", 1)

@@ -11,7 +11,7 @@ import typer
 
 from ..data.paths import imported_datasets
 from ..errors import SpecError, nearest
-from ..registry import SHELVES, find, names, summary
+from ..registry import SHELVES, find, names, shown, summary
 from .options import DataRoot, Json, Runs
 from .printing import print_json, show_facts
 
@@ -57,7 +57,7 @@ def _described(shelf: str, name: str) -> dict[str, Any]:
     kind: Any = find(shelf, name)
     kind = kind.func if isinstance(kind, functools.partial) else kind  # an imported data set
     has_settings = dataclasses.is_dataclass(kind)
-    found = {"is": inspect.getdoc(kind if has_settings else sys.modules[kind.__module__]) or ""}
+    found = {"is": shown(inspect.getdoc(kind if has_settings else sys.modules[kind.__module__]) or "")}
     if shelf == "tasks":
         found |= {what: value for what, value in dataclasses.asdict(kind.card).items() if value}
     for each in dataclasses.fields(kind) if has_settings else ():

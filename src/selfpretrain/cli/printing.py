@@ -72,8 +72,9 @@ def show_forecast(forecast: "Forecast") -> None:
     for row in zip(*cells.values(), strict=True):
         table.add_row(*map(Text, row))
     title = ", ".join(["Stages to run", *(f"{name} {cell}" for name, cell in shared.items())])
-    wide().print(Text(title, style="bold"))
-    wide().print(table)
+    if forecast.rows:
+        wide().print(Text(title, style="bold"))
+        wide().print(table)
     for line in (forecast.total, *forecast.notes):
         say(line)
 

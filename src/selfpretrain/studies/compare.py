@@ -133,7 +133,7 @@ class Comparison(Study):
             UnknownName: if there is no such setting.
         """
         study = self
-        rows = number_duplicates([name_of(arms.model.mixer) for arms in self.architectures[0]])
+        rows = self._numbered_mixers()
         for path, value in settings.items():
             text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
@@ -146,7 +146,7 @@ class Comparison(Study):
             try:
                 study = study._with_architectures(change)
             except UnknownName as error:
-                raise UnknownName(f"there is no setting {path!r}{study.suggest_settings(inner)}") from error
+                raise UnknownName(f"there is no setting {path!r}{study.suggest_settings(path)}") from error
         return study
 
     def with_augmentation(self) -> "Comparison":
@@ -165,10 +165,14 @@ class Comparison(Study):
         )
         return replace(self, architectures=tuple(changed))
 
-    def settings(self) -> dict[str, Any]:
-        """Return every setting by its path, with its value in the first row."""
+    def _numbered_mixers(self) -> list[str]:
+        """Return the names by which settings choose a row."""
+        return number_duplicates([name_of(arms.model.mixer) for arms in self.architectures[0]])
+
+    def settings(self, row: int = 0) -> dict[str, Any]:
+        """Return every setting by its path, with its value in a row."""
         task = self.tasks[0]
-        arms = self.architectures[0][0]
+        arms = self.architectures[0][row]
         settings = {f"task.{path}": value for path, value in settings_of(task)}
         if not augmentation_refusal(task):
             settings["task.augment"] = False
@@ -180,8 +184,17 @@ class Comparison(Study):
         return settings
 
     def suggest_settings(self, path: str) -> str:
-        """Return the end of an error message that suggests settings similar to a path."""
-        known = list(self.settings())
+        """Return the end of an error message that suggests settings similar to a path.
+
+        A setting that not all rows have is suggested with the row, as it must be given.
+        """
+        rows = {name: self.settings(number) for number, name in enumerate(self._numbered_mixers())}
+        row = path.partition(".")[0]
+        if row in rows:
+            known = [f"{row}.{each}" for each in rows[row]]
+        else:
+            known = [each for each in self.settings() if all(each in settings for settings in rows.values())]
+            known += [f"{name}.{each}" for name in rows for each in rows[name] if each not in known]
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
         suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
         return f"{suggestion}; selfpretrain list settings {name_of(self.tasks[0])} shows all"

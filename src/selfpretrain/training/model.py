@@ -49,7 +49,7 @@ class Model:
     activation: Literal["gelu", "relu", "silu"] = "gelu"
     gated: bool = False  # MLP with a gated linear unit
     dropout: Rate = 0.0  # on the outputs of mixer and MLP, before the residual sum
-    positions: Literal["auto"] | Positions = "auto"  # position encoding; auto: the mixer's default
+    positions: Literal["auto", Positions] = "auto"  # position encoding; auto: the mixer's default
     pooling: Pooling = "mean"  # over real (unpadded) positions; attention: with learned weights
     causal: bool = False  # no position depends on later ones
     # torch: embeddings as ``torch.nn`` has them; random: N(0, 0.1) for every parameter
