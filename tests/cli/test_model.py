@@ -2,10 +2,12 @@
 
 import csv
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 
+from releases import write_wav
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
 from selfpretrain.tasks.imported import make_waves
@@ -44,6 +46,19 @@ def write(path, number, seed, bad=False):
 def rows_of(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def test_recordings_that_cannot_be_read_are_left_out_as_the_error_says(cli, tmp_path):
+    for name, at in product(("low", "high"), range(10)):
+        (tmp_path / "set" / name).mkdir(parents=True, exist_ok=True)
+        write_wav(tmp_path / "set" / name / f"{at}.wav", np.full(400, at, np.int16), 8000)
+    whole = (tmp_path / "set/low/3.wav").read_bytes()
+    (tmp_path / "set/low/3.wav").write_bytes(whole[:-300])
+    fit = ("fit", tmp_path / "set", "-o", tmp_path / "model", "--runs", tmp_path / "runs", "--scale", "smoke")
+    code, _, err = cli(*fit)
+    assert code == 2 and "low/3.wav cannot be read" in err and "; --skip-bad leaves such files out" in err
+    code, _, err = cli(*fit, "--skip-bad")
+    assert code == 0 and "1 files cannot be read and are left out" in err
 
 
 def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(cli, folder, tmp_path):

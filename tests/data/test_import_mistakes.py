@@ -106,7 +106,12 @@ MISTAKES = [
     ("t.csv", wide("1,x,3,a"), {}, "line 42: column 't1' holds 'x', not a number"),
     ("t.csv", wide('1,"2,5",3,a'), {}, "'2,5', not a number; write decimals with a point"),
     ("t.csv", wide("1,2,,a"), {}, "line 42: column 't2' is missing, inf.*--missing drop leaves the row out"),
-    ("t.csv", wide("1,,3,a"), {"missing": "cut"}, "line 42: column 't1' is missing"),
+    (
+        "t.csv",
+        wide("1,,3,a"),
+        {"missing": "cut"},
+        "line 42: column 't1' is missing.*cut .* where only missing values",
+    ),
     ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
     ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is not JSON"),

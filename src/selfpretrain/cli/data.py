@@ -63,7 +63,6 @@ class ImportFlags(ColumnFlags):
     ] = True
     test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = ""
     encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = ""
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False
     split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0
 
 

@@ -218,6 +218,7 @@ class ColumnFlags:
     value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = ""
     missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse"
     rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False
 
 
 def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) -> "Workspace":

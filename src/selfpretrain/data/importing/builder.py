@@ -22,7 +22,10 @@ from .options import ImportOptions
 from .plan import ImportPlan
 from .source import first_true
 
-CHOICES = "--missing drop leaves the row out, cut ends it there, fill interpolates, mask fills and marks"
+CHOICES = (
+    "--missing drop leaves the row out, cut ends it where only missing values follow, fill interpolates, "
+    "mask fills and marks"
+)
 SUSPICIOUS = 0.02
 """Maximum share of val and test sequences with a near-duplicate in train; above it, the user is warned."""
 
