@@ -119,8 +119,8 @@ def test_an_objective_is_used_by_its_path_with_nothing_registered(tmp_path):
 
 
 def test_a_name_in_other_capitals_is_suggested():
-    with pytest.raises(UnknownName, match=r"no mixer called 'S4D'; did you mean 's4d'\?"):
-        find("mixers", "S4D")
+    with pytest.raises(UnknownName, match=r"no mixer called 'ATENTION'; did you mean 'attention'\?"):
+        find("mixers", "ATENTION")
 
 
 @pytest.mark.parametrize("shelf", sorted(set(SHELVES) - {"studies"}))
