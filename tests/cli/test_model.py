@@ -61,6 +61,25 @@ def test_recordings_that_cannot_be_read_are_left_out_as_the_error_says(cli, tmp_
     assert code == 0 and "1 files cannot be read and are left out" in err
 
 
+def test_files_without_a_header_for_train_and_test_are_read_in_their_encoding(cli, tmp_path):
+    words = ["größe", "bär", "tür", "maß", "hand", "kind", "wort", "lied"]
+    for name, number in (("train", 40), ("test", 16)):
+        rows = "".join(f"{'ab'[i % 2]},{words[i % 8]}\n" for i in range(number))
+        (tmp_path / f"{name}.csv").write_text(rows, "cp850")
+    how = ("--no-header", "--encoding", "cp850", "--test", tmp_path / "test.csv")
+    folder = tmp_path / "model"
+    code, _, err = cli("fit", tmp_path / "train.csv", *how, "--scale", "smoke", "-o", folder)
+    assert code == 0 and "c2" in err
+    told = json.loads((folder / "model.json").read_text())
+    assert told["data"]["train"] + told["data"]["val"] == 40  # all of the first file
+    assert (told["reading"]["encoding"], told["reading"]["header"]) == ("cp850", False)
+    code, _, err = cli("predict", folder, tmp_path / "test.csv", "-o", tmp_path / "out.csv")
+    assert code == 0, err
+    assert [row["c1"] for row in rows_of(tmp_path / "out.csv")] == ["a", "b"] * 8
+    code, _, err = cli("fit", "digits", "--encoding", "cp850", "-o", tmp_path / "other")
+    assert code == 2 and "the task digits: --encoding is for" in err
+
+
 def test_the_card_tells_data_scores_recipe_and_how_sure_a_model_is(cli, folder, tmp_path):
     code, out, _ = cli("model", "show", folder / "model")
     assert code == 0

@@ -44,7 +44,7 @@ TaskName = Annotated[
 
 @dataclass(frozen=True)
 class ImportFlags(ColumnFlags):
-    """Options of an import; the fields are those of ``ImportOptions``, whose module is slow to load."""
+    """Options of an import."""
 
     length: Annotated[int | None, typer.Option(min=1, help="Truncate sequences to this length.")] = None
     window: Annotated[
@@ -57,12 +57,6 @@ class ImportFlags(ColumnFlags):
         AudioFeatures,
         typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
     ] = "raw"
-    header: Annotated[
-        bool,
-        typer.Option("--header/--no-header", help="Whether the first row of a CSV file names the columns."),
-    ] = True
-    test: Annotated[str, typer.Option(help="File of test sequences; ORIGIN then has the others.")] = ""
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = ""
     split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0
 
 
@@ -86,7 +80,7 @@ def import_data(
     from ..data.importing import importer
     from ..data.importing.options import ImportOptions
 
-    options = ImportOptions(**dataclasses.asdict(flags))
+    options = ImportOptions(**flags.options())
     name = name or importer.suggested_name(origin)
     importer.check_name(name)
     with show_progress(quiet):

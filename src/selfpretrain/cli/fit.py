@@ -1,6 +1,5 @@
 """Commands ``fit`` and ``predict``: train a model on a task or a file, and apply it to new sequences."""
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,7 +77,7 @@ def fit(
     from ..system.progress import show_progress
     from ..system.startup import others_interrupt
 
-    options = ImportOptions(**dataclasses.asdict(columns))
+    options = ImportOptions(**columns.options())
     settings: dict[str, Any] = {"model": model, "mixer": mixer, "scale": scale, "calibrate": calibrate}
     settings |= {"objective": None if objective == "none" else objective}
     settings |= {"epochs": epochs, "pretrain_epochs": pretrain_epochs, "n_members": members}

@@ -198,7 +198,7 @@ class RunFlags:
 
 @dataclass(frozen=True)
 class ColumnFlags:
-    """Options of commands that read the user's files: which columns are what."""
+    """Options of commands that read the user's files: how, and which columns are what."""
 
     label: Annotated[
         str,
@@ -218,7 +218,18 @@ class ColumnFlags:
     value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = ""
     missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse"
     rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first row of a CSV file is data, and names no columns.")
+    ] = False
+    test: Annotated[str, typer.Option(help="Another file, of test sequences; the first has the others.")] = ""
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.")] = ""
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip files that cannot be read.")] = False
+
+    def options(self) -> dict[str, Any]:
+        """Return the options by their names in ``ImportOptions``, whose module is slow to load."""
+        named = dataclasses.asdict(self)
+        named["header"] = not named.pop("no_header")
+        return named
 
 
 def workspace_of(runs: Path, device: str, jobs: str = "1", quiet: bool = False) -> "Workspace":
