@@ -123,6 +123,21 @@ def test_a_name_in_other_capitals_is_suggested():
         find("mixers", "ATENTION")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mylab", "of your module it is mylab:NAME"),
+        ("mylab.layers.Conv", r"did you mean mylab\.layers:Conv\?"),
+        ("mylob.layers.Conv", "known: "),
+    ],
+)
+def test_a_module_without_a_colon_is_told_how_to_name_what_is_in_it(name, said, tmp_path, monkeypatch):
+    (tmp_path / "mylab.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UnknownName, match=f"no mixer called '{name}'; {said}"):
+        find("mixers", name)
+
+
 @pytest.mark.parametrize("shelf", sorted(set(SHELVES) - {"studies"}))
 def test_things_are_called_by_their_files(shelf):
     for name in set(names(shelf)) - {"imported"}:

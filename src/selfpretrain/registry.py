@@ -5,7 +5,7 @@ provides the mixer named ``s4d`` as ``s4d.mixer``. What other packages provide i
 """
 
 import functools
-import importlib
+import importlib.util
 import pkgutil
 import sys
 from pathlib import Path
@@ -98,7 +98,16 @@ def find(shelf: str, name: str) -> Any:
                 f"no {SHELVES[shelf]} called {name!r}, but a file: "
                 f"selfpretrain data import {name} makes it a task"
             )
-    raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{nearest(name, known)}")
+    raise UnknownName(f"no {SHELVES[shelf]} called {name!r}{_place_in_module(name) or nearest(name, known)}")
+
+
+def _place_in_module(name: str) -> str:
+    """Return the end of an error message about a module, or a dotted name in one; "" if it is neither."""
+    first = name.partition(".")[0]
+    if not first.isidentifier() or importlib.util.find_spec(first) is None:
+        return ""
+    module, dot, attribute = name.rpartition(".")
+    return f"; did you mean {module}:{attribute}?" if dot else f"; of your module it is {name}:NAME"
 
 
 def resolve(shelf: str, obj: Any) -> Any:

@@ -7,11 +7,14 @@ Convolution kernels are computed once and applied directly, in O(L^2), because t
 dynamic length.
 """
 
+import contextlib
 import copy
 import importlib.util
 import io
+import logging
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -139,9 +142,11 @@ def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Fu
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports every start otherwise
     import onnxruntime
 
-    torch.onnx.export(
-        program, (), path, dynamo=True, external_data=False, input_names=INPUTS, output_names=["answers"]
-    )
+    with _quietly():
+        torch.onnx.export(
+            program, (), path, dynamo=True, external_data=False, verbose=False,
+            input_names=INPUTS, output_names=["answers"],
+        )  # fmt: skip
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
     def run(inputs: Tensor, lengths: Tensor) -> Tensor:
@@ -149,6 +154,20 @@ def _write(program: torch.export.ExportedProgram, suffix: str, path: Path) -> Fu
         return torch.from_numpy(np.asarray(session.run(None, feed)[0]))
 
     return run
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep back what torch says of its own exporter: deprecated calls, missing packages."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
 
 
 @torch.no_grad()

@@ -82,7 +82,7 @@ def read_media(
         for role, found in named.items()
     }
     notes += notes_on(changed)
-    notes += [f"{len(wrong):,} files cannot be read and are left out"] * bool(wrong)
+    notes += [f"left out, as they cannot be read: {len(wrong):,} of {len(files):,} files"] * bool(wrong)
     found = replace(plan.sequences, columns=columns)
     options = replace(options, label="label", group="", split="")
     return replace(plan, sequences=found, options=options, found=facts, notes=notes)
