@@ -197,7 +197,8 @@ class Comparison(Study):
             known += [f"{name}.{each}" for name in rows for each in rows[name] if each not in known]
         same = [each for each in known if each.rpartition(".")[2] == path.rpartition(".")[2]]
         suggestion = f"; did you mean {' or '.join(same[:4])}?" if same else nearest(path, known)
-        return f"{suggestion}; selfpretrain list settings {name_of(self.tasks[0])} shows all"
+        lists = f"selfpretrain list settings {name_of(self.tasks[0])} shows all, list mixers NAME more"
+        return f"{suggestion}; {lists}"
 
     def match_size(self, quantity: str, planner: Planner = COUNTED) -> "Comparison":
         """Return the study with the width of every architecture chosen to match the size of the first.
