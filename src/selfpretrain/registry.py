@@ -104,7 +104,7 @@ def find(shelf: str, name: str) -> Any:
 def _place_in_module(name: str) -> str:
     """Return the end of an error message about a module, or a dotted name in one; "" if it is neither."""
     first = name.partition(".")[0]
-    if not first.isidentifier() or importlib.util.find_spec(first) is None:
+    if not first.isidentifier() or first in sys.stdlib_module_names or not importlib.util.find_spec(first):
         return ""
     module, dot, attribute = name.rpartition(".")
     return f"; did you mean {module}:{attribute}?" if dot else f"; of your module it is {name}:NAME"
