@@ -126,9 +126,10 @@ def test_a_name_in_other_capitals_is_suggested():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mylab", "of your module it is mylab:NAME"),
+        ("mylab", "for what this module has write mylab:NAME"),
         ("mylab.layers.Conv", r"did you mean mylab\.layers:Conv\?"),
         ("mylob.layers.Conv", "known: "),
+        ("__main__", "known: "),
     ],
 )
 def test_a_module_without_a_colon_is_told_how_to_name_what_is_in_it(name, said, tmp_path, monkeypatch):

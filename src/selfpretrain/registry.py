@@ -104,10 +104,11 @@ def find(shelf: str, name: str) -> Any:
 def _place_in_module(name: str) -> str:
     """Return the end of an error message about a module, or a dotted name in one; "" if it is neither."""
     first = name.partition(".")[0]
-    if not first.isidentifier() or first in sys.stdlib_module_names or not importlib.util.find_spec(first):
+    foreign = first.isidentifier() and not first.startswith("_") and first not in sys.stdlib_module_names
+    if not foreign or importlib.util.find_spec(first) is None:
         return ""
     module, dot, attribute = name.rpartition(".")
-    return f"; did you mean {module}:{attribute}?" if dot else f"; of your module it is {name}:NAME"
+    return f"; did you mean {module}:{attribute}?" if dot else f"; for what this module has write {name}:NAME"
 
 
 def resolve(shelf: str, obj: Any) -> Any:

@@ -170,7 +170,7 @@ class RunFlags:
         settings = assignments(self.executor_settings, "--with", "address=auto")
         if self.executor != "auto":
             known = find("executors", self.executor).settings
-            for name in settings.keys() - (settings if known is None else known):
+            for name in sorted(settings.keys() - (settings if known is None else known)):
                 advice = nearest(name, known) or "; leave it out"
                 raise SpecError(f"--with {name}: --executor {self.executor} has no such setting{advice}")
         for tracker in self.track or ():
