@@ -265,6 +265,10 @@ def check_detached(request: Request, workspace: Workspace) -> None:
         raise SpecError("--tune chooses by results; run it without --detach")
     if request.design:
         raise SpecError("--seeds auto decides by results; run it without --detach, or give a number of seeds")
+    if workspace.trackers:
+        raise SpecError(
+            "--track logs from this process, which --detach ends; run it without --detach, or without --track"
+        )
     if workspace.executor == "auto" or not find("executors", workspace.executor).submits_all:
         raise SpecError(
             "--detach needs --executor slurm; on a Ray cluster, `ray job submit -- selfpretrain ...` detaches"

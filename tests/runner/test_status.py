@@ -54,6 +54,9 @@ def test_every_stage_has_a_state(workspace, capsys):
     assert f"stopped  {stopped.name}: resumes from its checkpoint" in said
     assert f"failed  {third.name}: ValueError: no such thing" in said
     assert f"1 done, 0 running, 1 stopped, 1 failed, {len(found)} waiting" in said
+    (plan,) = workspace.runs.glob("*/study.json")
+    assert run(["runs", "status", str(plan.parent)]) == 1
+    assert "is a study; give its directory of runs, " in capsys.readouterr().err
 
 
 def test_a_stage_that_fails_says_why(workspace, monkeypatch):
@@ -111,7 +114,7 @@ def test_without_its_package_one_line_says_what_to_install(
     assert f"pip install 'selfpretrain[{extra}]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["--seeds", "auto"], ["--tune"]])
+@pytest.mark.parametrize("flags", [["--seeds", "auto"], ["--tune"], ["--track", "jsonl"]])
 def test_a_dry_run_refuses_to_detach_what_a_run_would_not(tmp_path, capsys, flags):
     assert run([*COMPARE, "--runs", str(tmp_path), *flags, "--detach", "--dry-run"]) == 2
     assert "run it without --detach" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from engines import study
+from selfpretrain.cli.options import RunFlags
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
 from selfpretrain.runner.workspace import Workspace
@@ -87,6 +88,11 @@ def test_a_tracker_has_the_log_and_the_scores(name, recipe, tmp_path, monkeypatc
     assert [step for step, _ in kept] == [step for step, _ in lines]
     assert [value for _, value in kept] == pytest.approx([value for _, value in lines], rel=1e-6)
     assert READ[name](runs, folder.name, "final/test/accuracy")[-1][1] == pytest.approx(accuracy)
+
+
+def test_trackers_are_named_once_with_commas_or_one_by_one(tmp_path):
+    named = RunFlags(runs=tmp_path, track=["jsonl, tensorboard", "jsonl"]).workspace().trackers
+    assert named == ("jsonl", "tensorboard")
 
 
 def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkeypatch):

@@ -138,7 +138,7 @@ class RunFlags:
     ] = None
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Log training to this tracker (`selfpretrain list trackers`). Repeatable."),
+        typer.Option(help="Log training to trackers (`selfpretrain list trackers`), comma-separated."),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the stages and their estimated cost without training.")
@@ -163,6 +163,8 @@ class RunFlags:
         Raises:
             SpecError: if there is no such executor or tracker, or a flag lacks the one that it belongs to.
         """
+        from ..system import distributed
+
         if self.measure and not self.dry_run:
             raise SpecError("--measure is about the forecast of --dry-run; add --dry-run, or leave it out")
         if self.executor_settings and self.executor == "auto":
@@ -173,14 +175,17 @@ class RunFlags:
             for name in sorted(settings.keys() - (settings if known is None else known)):
                 advice = nearest(name, known) or "; leave it out"
                 raise SpecError(f"--with {name}: --executor {self.executor} has no such setting{advice}")
-        for tracker in self.track or ():
+        if self.executor not in ("auto", "serial") and distributed.launched() > 1:
+            raise SpecError(f"torchrun runs the stages itself; leave out --executor {self.executor}")
+        trackers = [name.strip() for text in self.track or () for name in text.split(",")]
+        for tracker in trackers:
             find("trackers", tracker)
         here = workspace_of(self.runs, self.device, self.jobs, self.quiet)
         return dataclasses.replace(
             here,
             executor=here.executor if self.executor == "auto" else self.executor,
             executor_settings=settings,
-            trackers=tuple(self.track or ()),
+            trackers=tuple(dict.fromkeys(trackers)),
         )
 
     def forecast_or_submit(

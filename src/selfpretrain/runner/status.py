@@ -62,6 +62,8 @@ def _stages(runs: Path) -> list[RunDir]:
     """Return the stages in a runs folder, and the attempts at them."""
     if not runs.is_dir():
         raise StoreError(f"there is no directory {runs}; give a directory of runs")
+    if (runs / "study.json").is_file():
+        raise StoreError(f"{runs} is a study; give its directory of runs, {runs.absolute().parent}")
     return [RunDir(path) for path in sorted((runs / "stages").glob("*")) if path.is_dir()]
 
 
