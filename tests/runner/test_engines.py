@@ -11,12 +11,15 @@ import pytest
 
 import torture
 import toys
-from engines import free_port, recipes
+from engines import COMPARE, free_port, recipes, study
+from selfpretrain.cli.app import run
+from selfpretrain.cli.options import RunFlags
 from selfpretrain.errors import SpecError, StoreError
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.runner import run as runner
 from selfpretrain.runner.executors import base, ray, slurm
 from selfpretrain.runner.executors.serial import Serial
-from selfpretrain.runner.plan import plan_recipes
+from selfpretrain.runner.plan import Plan, plan_recipes
 from selfpretrain.runner.run import StageQueue
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.workspace import Workspace, run_context
@@ -48,7 +51,8 @@ class Cluster:
 
     def __init__(self, folder):
         self.folder, self.arrays, self.queue = folder, [], ""
-        self.core = SimpleNamespace(utils=SimpleNamespace(pickle_load=lambda path: ("success", None)))
+        self.asked, self.most, self.result = [], 100, ("success", None)
+        self.core = SimpleNamespace(utils=SimpleNamespace(pickle_load=lambda path: self.result))
 
     def SlurmExecutor(self, folder, errors):
         told = {}
@@ -57,11 +61,17 @@ class Cluster:
             map_array=lambda work, jobs: self.take(told, jobs),
         )
 
+    def ask(self, *command):
+        self.asked.append(command)
+        return self.queue
+
     def take(self, told, jobs):
+        if len(self.arrays) == self.most:
+            raise RuntimeError("sbatch: error: QOSMaxSubmitJobPerUserLimit")
         number = 100 + len(self.arrays)
         self.arrays.append((told.get("dependency"), {f"{number}_{i}": job for i, job in enumerate(jobs)}))
         places = [self.folder / f"{number}_{i}" for i in range(len(jobs))]
-        paths = [SimpleNamespace(result_pickle=place, stderr="") for place in places]
+        paths = [SimpleNamespace(result_pickle=place, stderr="job.err") for place in places]
         return [SimpleNamespace(job_id=path.result_pickle.name, paths=path) for path in paths]
 
 
@@ -69,7 +79,8 @@ class Cluster:
 def cluster(tmp_path, monkeypatch):
     made = Cluster(tmp_path)
     monkeypatch.setitem(sys.modules, "submitit", made)
-    monkeypatch.setattr(slurm, "_run_command", lambda *command: made.queue)
+    monkeypatch.setattr(slurm, "_run_command", made.ask)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
     monkeypatch.setattr(slurm, "POLL_SECONDS", 0.0)
     return made
 
@@ -86,6 +97,74 @@ def test_jobs_are_submitted_after_those_that_they_start_from(stages, cluster, tm
         numbers |= {job.stage.id: number for number, job in jobs.items()}
     assert sorted(numbers) == sorted(stage.id for stage in todo)
     assert len(cluster.arrays) == 4 and cluster.arrays[0][0] is None
+
+
+def test_jobs_that_are_refused_leave_none_behind_and_no_stage_waiting(cluster, tmp_path, capsys):
+    cluster.most = 1
+    flags = [*COMPARE, "--runs", str(tmp_path), "--device", "cpu", "--executor", "slurm", "--detach"]
+    assert run(flags) == 2
+    assert "takes no jobs from here: sbatch: error: QOSMaxSubmitJobPerUserLimit" in capsys.readouterr().err
+    assert cluster.asked[-1] == ("scancel", *sorted(cluster.arrays[0][1]))
+    assert run(["runs", "status", str(tmp_path)]) == 0
+    assert " 0 waiting" in capsys.readouterr().out
+    cluster.most = 100
+    assert run(flags) == 0 and run(["runs", "status", str(tmp_path)]) == 0
+    assert " 4 waiting" in capsys.readouterr().out
+
+
+def test_a_queue_that_does_not_answer_is_not_an_empty_one(stages, cluster, tmp_path, capsys):
+    cluster.queue = None
+    with pytest.raises(SpecError, match=r"squeue does not answer, and jobs of .* may be queued"):
+        slurm.Slurm.detach(stages, Workspace(tmp_path, quiet=True))
+    assert run(["runs", "status", str(tmp_path)]) == 0 and not cluster.arrays
+    assert "jobs of Slurm: squeue does not answer" in capsys.readouterr().out
+
+
+def test_nothing_is_left_to_submit(stages, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "missing_stages", lambda stages, workspace: [])
+    plan = Plan.of(study().experiment("smoke"))
+    said = runner.detach(plan, Workspace(tmp_path, executor="slurm", quiet=True))
+    assert said.startswith("all stages are done") and not cluster.arrays
+
+
+def test_a_new_job_that_the_queue_does_not_show_yet_is_not_submitted_again(stages, cluster, monkeypatch):
+    executor = slurm.Slurm(Workspace(cluster.folder, quiet=True))
+    executor.announce(stages[:1])
+    executor.start(stages[0])
+    assert len(cluster.arrays) == 1
+    monkeypatch.setattr(slurm, "LOST_AFTER", 0.0)
+    executor.start(stages[0])
+    assert len(cluster.arrays) == 2
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        ("selfpretrain.errors.StageFailed: a stage: out of paper", "a stage: out of paper"),
+        ("AssertionError", "{stage}: AssertionError; job.err may say more"),
+        ("ImportError: No module named 'mylab'", "{stage}: ImportError: No module named 'mylab'; job.err"),
+    ],
+)
+def test_what_a_job_dies_of_names_its_stage(trace, said, stages, cluster):
+    executor = watched(stages, cluster)
+    (cluster.folder / "100_0").touch()
+    cluster.result = ("error", f"Traceback\n{trace}\n")
+    (ended,) = executor.poll(0.0)
+    assert ended.how == "failed" and str(ended.error).startswith(said.format(stage=stages[0].id))
+
+
+@pytest.mark.parametrize(
+    ("settings", "device"),
+    [
+        ({"gpus": "1"}, "cuda"),
+        ({"gres": "gpu:a100:1"}, "cuda"),
+        ({"gpus_per_node": "a100:1"}, "cuda"),
+        ({"gpus-per-task": "1"}, "cuda"),
+        ({"partition": "gpu", "cpus-per-gpu": "4", "gres": "lscratch:10"}, "cpu"),
+    ],
+)
+def test_every_flag_that_asks_for_a_gpu_has_stages_use_it(settings, device, tmp_path):
+    assert Workspace(tmp_path, executor_settings=settings).stage_device == device
 
 
 def watched(stages, cluster):
@@ -183,6 +262,13 @@ def test_ray_gives_stages_the_gpus_that_were_asked_for(
 
 
 # ---- torchrun
+
+
+def test_torchrun_takes_no_other_executor(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SpecError, match="leave out --executor slurm"):
+        RunFlags(runs=tmp_path, executor="slurm").workspace()
+    assert RunFlags(runs=tmp_path, executor="serial").workspace().executor == "serial"
 
 
 def asked_as(rank, port, workspace, stages):

@@ -68,6 +68,7 @@ def test_what_sbatch_is_told(tmp_path):
         "time": 480, "partition": "gpu", "gpus_per_node": 2, "cpus_per_task": 4, "mem": "8G",
     }  # fmt: skip
     assert flags(tmp_path, time="1-00:00:00")["time"] == "1-00:00:00"
+    assert flags(tmp_path, time="1.2.3h")["time"] == "1.2.3h"  # sbatch says what it thinks of that
     with pytest.raises(SpecError, match="whole processors and GPUs"):
         flags(tmp_path, gpus="0.25")
 

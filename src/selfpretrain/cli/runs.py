@@ -20,7 +20,7 @@ def runs() -> None:
 @app.command()
 def status(folder: Runs) -> None:
     """Show the state of every stage (done, running, stopped, failed or waiting), and the Slurm jobs."""
-    from ..runner.executors.slurm import count_queued
+    from ..runner.executors.slurm import SILENT, count_queued
     from ..runner.status import STATES, statuses
 
     found = statuses(folder)
@@ -30,10 +30,10 @@ def status(folder: Runs) -> None:
     counts = {state: sum(each.state == state for each in found) for state in STATES}
     console = Console()
     console.print(", ".join(f"{count} {state}" for state, count in counts.items()))
-    if jobs := count_queued(folder):
-        console.print(
-            "jobs of Slurm: " + ", ".join(f"{count} {state.lower()}" for state, count in jobs.items())
-        )
+    jobs = count_queued(folder)
+    told = [f"{count} {state.lower()}" for state, count in jobs.items()] if jobs is not None else [SILENT]
+    if told:
+        console.print("jobs of Slurm: " + ", ".join(told))
 
 
 @app.command()

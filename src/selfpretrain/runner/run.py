@@ -104,9 +104,14 @@ def detach(plan: Plan, workspace: Workspace, only: str | None = None, bundled: P
     """
     experiment = plan.experiment
     folder = ExperimentFolder(plan, workspace, bundled)
-    folder.write_plan(_faults(folder))
+    faults = _faults(folder)
     missing = missing_stages(plan.stages_of(experiment.select_cells(only)), workspace)
-    return find("executors", workspace.executor).detach([stage.counted() for stage in missing], workspace)
+    said = "all stages are done, so that no job is left to submit"
+    if missing:
+        engine = find("executors", workspace.executor)
+        said = engine.detach([stage.counted() for stage in missing], workspace)
+    folder.write_plan(faults)  # not before: stages of jobs that were refused would count as waiting
+    return said
 
 
 def run_recipes(recipes: Iterable[Recipe], workspace: Workspace, tested: bool = True) -> None:

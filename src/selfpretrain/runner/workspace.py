@@ -1,5 +1,6 @@
 """The workspace of a run: runs folder, device, number of workers, executor and trackers."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -47,19 +48,27 @@ class Workspace:
     @property
     def stage_device(self) -> str:
         """Device of the stages: a GPU if the executor's settings ask for one, whatever this machine has."""
-        return "cuda" if self.number("gpus", 0.0) else self.device
+        flags = {name.replace("_", "-"): value for name, value in self.executor_settings.items()}
+        of_slurm = any(  # other flags of sbatch that ask for GPUs, e.g. gres=gpu:a100:1
+            name.startswith("gpus-") or (name.startswith(("gres", "tres-")) and "gpu" in value)
+            for name, value in flags.items()
+        )
+        return "cuda" if of_slurm or self.number("gpus", 0.0) else self.device
 
     def number(self, name: str, default: float) -> float:
         """Return a numeric setting of the executor.
 
         Raises:
-            SpecError: if it is not a number.
+            SpecError: if it is not a number, or below 0.
         """
         text = self.executor_settings.get(name, str(default))
         try:
-            return float(text)
-        except ValueError as error:
-            raise SpecError(f"--with {name}={text}: give a number") from error
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not 0 <= number < math.inf:
+            raise SpecError(f"--with {name}={text}: give a number from 0")
+        return number
 
     def stage(self, recipe: Recipe) -> RunDir:
         """Return the folder of the last stage of a recipe; with a plan, ask ``folder`` for its id."""

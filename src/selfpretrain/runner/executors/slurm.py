@@ -32,6 +32,7 @@ LOST_AFTER = 30.0
 """Seconds after which a job with no result and no entry in the queue is lost; shared disks may lag."""
 KILL_WAIT = 600.0
 """Seconds that a job waits to be ended after saving its checkpoint."""
+SILENT = "squeue does not answer"
 UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0, "d": 1440.0}
 
 
@@ -58,20 +59,28 @@ class Slurm(Executor):
         self._queue: set[str] | None = set()
         self._queried_at = -POLL_SECONDS
         self._stopping = False
+        self._announced_at = -LOST_AFTER
 
     @classmethod
     def detach(cls, stages: list[PlannedStage], workspace: Workspace) -> str:
         """Submit all jobs.
 
         Raises:
-            SpecError: if jobs of this runs folder are in the queue.
+            SpecError: if jobs of this runs folder are in the queue, or Slurm refuses some; none are left.
         """
         executor = cls(workspace)
-        if count := sum(count_queued(workspace.runs).values()):
+        queued = count_queued(workspace.runs)
+        if queued is None:
+            raise SpecError(f"{SILENT}, and jobs of {workspace.runs} may be queued; try again later")
+        if count := sum(queued.values()):
             raise SpecError(
                 f"{count} jobs of {workspace.runs} are in the queue; scancel --name={executor.name}, first"
             )
-        executor.announce(stages)
+        try:
+            executor.announce(stages)
+        except BaseException:  # a later array was refused, or Ctrl-C: what is queued would run all the same
+            executor.close()
+            raise
         return (
             f"{len(stages)} jobs of Slurm, called {executor.name}; scancel --name={executor.name} ends them"
         )
@@ -82,6 +91,7 @@ class Slurm(Executor):
         ids = {stage.id for stage in stages}
         for stage in stages:
             families.setdefault(stage.parent if stage.parent in ids else None, []).append(stage)
+        self._announced_at = time.monotonic()
         for parent, family in families.items():
             for first in range(0, len(family), MAX_ARRAY):
                 self._submit(family[first : first + MAX_ARRAY], parent)
@@ -96,14 +106,18 @@ class Slurm(Executor):
             submitted = slurm.map_array(run_in_job, remote)
         except (RuntimeError, OSError) as error:
             lines = [line for line in str(error).splitlines() if "error:" in line] or [str(error)]
-            raise SpecError(f"Slurm takes no jobs from here: {' '.join(lines[0].split())[:200]}") from error
+            reason = " ".join(lines[0].split())[:200] or "sbatch failed without a word"
+            raise SpecError(f"Slurm takes no jobs from here: {reason}") from error
         self._submitted |= {stage.id: job for stage, job in zip(stages, submitted, strict=True)}
 
     def start(self, stage: PlannedStage) -> None:
         """Watch a job; it is submitted again if it left the queue with the stage that it depends on."""
         self._query_queue()
         submitted = self._submitted.get(stage.id)
-        if submitted is None or not (self._in_queue(submitted) or submitted.paths.result_pickle.exists()):
+        # The queue may show new jobs late: some clusters answer squeue from a cache.
+        is_new = time.monotonic() - self._announced_at < LOST_AFTER
+        known = submitted and (is_new or self._in_queue(submitted) or submitted.paths.result_pickle.exists())
+        if not known:
             self._submit([stage])
         self._running[stage.id] = stage
 
@@ -124,10 +138,8 @@ class Slurm(Executor):
         submitted = self._submitted[stage.id]
         if submitted.paths.result_pickle.exists():
             status, output = self._submitit.core.utils.pickle_load(submitted.paths.result_pickle)
-            if status == "success":
-                return "done", ""
-            kind, _, reason = output.strip().splitlines()[-1].partition(": ")
-            return "unfit" if kind.endswith(DoesNotFit.__name__) else "failed", reason
+            says = f"; {submitted.paths.stderr} may say more"
+            return ("done", "") if status == "success" else _failure(stage, output, says)
         if self._in_queue(submitted):
             self._missing_since.pop(stage.id, None)
             return None
@@ -168,17 +180,26 @@ class Slurm(Executor):
             _run_command("scancel", *ids[first : first + MAX_ARRAY])
 
 
+def _failure(stage: PlannedStage, trace: str, advice: str) -> Outcome:
+    """Return how a stage failed, from the traceback of its job: as ``run_in_job`` says, or otherwise."""
+    last = trace.strip().splitlines()[-1]
+    kind, _, reason = last.partition(": ")
+    if kind.endswith(DoesNotFit.__name__):
+        return "unfit", reason
+    return "failed", reason if kind.endswith(StageFailed.__name__) else f"{stage.id}: {last}{advice}"
+
+
 def job_name(runs: Path) -> str:
     """Return the Slurm job name of a runs folder."""
     return f"selfpretrain-{digest_of(str(runs.absolute()).encode())[:8]}"
 
 
-def count_queued(runs: Path) -> Counter[str]:
-    """Count the jobs of a runs folder by state, e.g. PENDING; empty without Slurm."""
+def count_queued(runs: Path) -> Counter[str] | None:
+    """Count the jobs of a runs folder by state, e.g. PENDING; empty without Slurm, None without an answer."""
     if not shutil.which("squeue"):
         return Counter()
     output = _run_command("squeue", "--noheader", "--array", f"--name={job_name(runs)}", "--format=%T")
-    return Counter((output or "").split())
+    return None if output is None else Counter(output.split())
 
 
 def run_in_job(stage: RemoteStage) -> None:
@@ -210,7 +231,7 @@ def _sbatch_flags(workspace: Workspace) -> dict[str, str | int]:
     gpus = workspace.number("gpus", 0.0)
     if gpus % 1 or cpus % 1:
         raise SpecError("Slurm gives whole processors and GPUs; give whole numbers of cpus and gpus")
-    limit = re.fullmatch(r"([\d.]+)([smhd])", settings.pop("time", "1h"))
+    limit = re.fullmatch(r"(\d+\.?\d*)([smhd])", settings.pop("time", "1h"))
     minutes = math.ceil(float(limit[1]) * UNITS[limit[2]]) if limit else workspace.executor_settings["time"]
     flags: dict[str, str | int] = {"time": minutes, "cpus_per_task": int(cpus)}
     flags |= {"gpus_per_node": int(gpus)} if gpus else {}
