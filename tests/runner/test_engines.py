@@ -261,6 +261,33 @@ def test_ray_gives_stages_the_gpus_that_were_asked_for(
     assert [job.workspace.device for job in nodes.jobs] == [there]
 
 
+def test_an_address_where_nothing_listens_is_refused_before_ray_looks_for_it(nodes, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", address := f"127.0.0.1:{free_port()}")
+    for given in ("", address, f"ray://{address}", "127.0.0.1:99999"):
+        with pytest.raises(SpecError, match="no Ray cluster at "):
+            ray.Ray(Workspace(tmp_path, executor_settings={"address": given} if given else {}))
+    assert not nodes.begun
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"cpus": "0"}, "a share of a core or of a GPU"),
+        ({"cpus": "-1"}, "cpus=-1: give a number from 0"),
+        ({"gpus": "nan"}, "gpus=nan: give a number from 0"),
+        ({"cpus": "inf"}, "cpus=inf: give a number from 0"),
+    ],
+)
+def test_no_stage_takes_nothing_or_less(settings, said, nodes, tmp_path):
+    with pytest.raises(SpecError, match=said):
+        ray.Ray(Workspace(tmp_path, executor_settings=settings))
+
+
+def test_stages_that_no_node_has_room_for_are_told(nodes, tmp_path):
+    with pytest.warns(match="a stage needs 2 GPU, and the Ray cluster has 1: stages wait until nodes join"):
+        ray.Ray(Workspace(tmp_path, executor_settings={"gpus": "2"}))
+
+
 # ---- torchrun
 
 

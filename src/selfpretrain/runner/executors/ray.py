@@ -6,6 +6,8 @@ keeps PyTorch imported from one stage to the next; with GPUs, Ray starts one pro
 """
 
 import os
+import socket
+import warnings
 from typing import Any, ClassVar
 
 from ... import registry
@@ -17,6 +19,8 @@ from .base import Ended, Executor
 
 RETRIES = 3
 """How often Ray restarts a stage whose process or node died."""
+CONNECT_SECONDS = 10.0
+"""Seconds to wait for an answer of the head node; Ray itself prints warnings for minutes."""
 
 
 class Ray(Executor):
@@ -38,16 +42,20 @@ class Ray(Executor):
             raise SpecError(
                 "Ray hides GPUs from stages that ask for none: add --with gpus=1, or --device cpu"
             )
+        if not any(self._need.values()):
+            raise SpecError("--with cpus=0: a stage needs a share of a core or of a GPU; give e.g. cpus=0.5")
         self._began = not self._ray.is_initialized()
         if self._began:
-            address = workspace.executor_settings.get("address")
+            address = workspace.executor_settings.get("address") or os.environ.get("RAY_ADDRESS")
             try:
+                _check_connection(address or "")
                 self._ray.init(address=address, log_to_driver=False, logging_level="error")
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, OverflowError, RuntimeError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise SpecError(f"no Ray cluster at {address or 'this machine'}: {reason}") from error
         task = self._ray.remote(num_cpus=self._need["CPU"], num_gpus=self._need["GPU"], max_retries=RETRIES)
         self._task = task(run_remote)
+        self._warn_of_shortage()
         self._running: dict[Any, PlannedStage] = {}
 
     @property
@@ -67,6 +75,17 @@ class Ray(Executor):
         finished, _ = self._ray.wait(list(self._running), timeout=timeout)
         ended = [(self._running.pop(task), task) for task in finished]
         return [self.ended(stage, self._outcome(stage, task)) for stage, task in ended]
+
+    def _warn_of_shortage(self) -> None:
+        """Warn if all nodes together lack what one stage needs: Ray waits for further nodes, silently."""
+        resources = self._ray.cluster_resources()
+        for kind, need in self._need.items():
+            if resources.get(kind, 0) < need:
+                warnings.warn(
+                    f"a stage needs {need:g} {kind}, and the Ray cluster has {resources.get(kind, 0):g}: "
+                    "stages wait until nodes join; Ctrl-C ends this, and --with sets what a stage needs",
+                    stacklevel=2,
+                )
 
     def _outcome(self, stage: PlannedStage, task: Any) -> Outcome:
         errors = self._ray.exceptions
@@ -91,6 +110,17 @@ class Ray(Executor):
             self._ray.cancel(task, force=True)
         if self._began:
             self._ray.shutdown()
+
+
+def _check_connection(address: str) -> None:
+    """Check that a program listens at an address with a port.
+
+    Raises:
+        OSError: if none does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
 
 executor = Ray
