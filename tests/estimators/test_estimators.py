@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
@@ -69,7 +70,11 @@ def test_takes_sequences_of_all_kinds(given):
 
 @pytest.mark.parametrize(
     "pair",
-    [(("a", 1), ("b", 2)), (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)), (1, "1")],
+    [
+        (("a", 1), ("b", 2)),
+        (datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)),
+        (1, "1"),
+    ],
     ids=["tuples", "dates", "types"],
 )
 def test_labels_of_all_kinds_are_scored_and_have_columns_of_their_own(pair):
@@ -474,6 +479,12 @@ def test_a_missing_group_is_refused_and_no_group_by_itself(missing, toy):
         toy.evaluate(X, y, groups=groups)
 
 
+@pytest.mark.parametrize("groups", [set(range(80)), "patient", 7, iter(range(80))])
+def test_groups_without_an_entry_for_each_sequence_are_refused(groups):
+    with pytest.raises(DataError, match=r"groups is of type [a-z_]+; give a list or an array"):
+        SequenceClassifier(**TOY)._as_task(X, y, groups=groups)
+
+
 @pytest.mark.parametrize(("given", "count"), [("y", 9), ("y", 11), ("groups", 9), ("groups", 11)])
 def test_labels_or_groups_of_other_sequences_are_refused_where_scores_are_asked_for(given, count, toy):
     whole = {"y": y, "groups": np.arange(80)}
@@ -492,16 +503,38 @@ def test_a_model_in_other_hands_knows_what_was_left_out_but_not_its_data(toy, tm
             each.compare()
 
 
-def test_a_fit_that_fails_leaves_the_number_of_threads_as_it_was(monkeypatch):
-    before = torch.get_num_threads()
+def test_a_fit_that_fails_leaves_everything_as_it_was(monkeypatch):
+    threads = torch.get_num_threads()
+    model = SequenceClassifier(**TOY).fit(X, y)
+    before = dict(vars(model))
     monkeypatch.setattr(SequenceClassifier, "_train", lambda *_: [torch.set_num_threads(1), 1 / 0])
     torch.set_num_threads(2)
     try:
         with pytest.raises(ZeroDivisionError):
-            SequenceClassifier(**TOY).fit(X, y)
-        assert torch.get_num_threads() == 2
+            model.fit(X, np.where(y == y[0], "z", "a"))  # answers would have got these names
+        assert torch.get_num_threads() == 2 and vars(model) == before
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)
+
+
+def test_a_second_fit_knows_no_width_of_a_table_that_the_first_had():
+    model = SequenceClassifier(**TOY).fit([[float(i), i % 2, 0.5] for i in range(24)], [0, 1] * 12)
+    model.fit(np.ones((24, 5)) * np.arange(24)[:, None] % 2, [0, 1] * 12)
+    model.fit([[float(i), i % 2, 0.5] for i in range(24)], [0, 1] * 12)
+    assert len(model.predict(np.zeros((2, 3)))) == 2
+
+
+def test_before_a_fit_there_is_no_score():
+    with pytest.raises(NotFittedError):
+        SequenceClassifier(**TOY).score(X, y)
+
+
+def test_training_leaves_the_random_numbers_of_the_caller_alone():
+    torch.manual_seed(1)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
+    SequenceClassifier(**TOY).fit(X, y)
+    assert (torch.rand(3) == drawn).all()
 
 
 OWN = "has its own labels, groups, weights and unlabelled sequences; give it alone, or give arrays"

@@ -136,8 +136,12 @@ def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experi
     pretraining, finetuned = workspace.stage(recipe.upto(0)), workspace.stage(recipe)
     pretraining.drop(WEIGHTS)  # as when another process restores it from kept results
     finetuned.drop("result.json")
+    torch.manual_seed(1)
+    drawn = torch.rand(3)
+    torch.manual_seed(1)
     run_stage_by_stage(recipe, workspace)
     assert pretraining.has(WEIGHTS) and finetuned.finished
+    assert (torch.rand(3) == drawn).all()  # training leaves the random numbers of the caller alone
 
 
 def test_only_runs_some_and_shows_the_rest_as_missing(experiment, workspace):

@@ -4,13 +4,13 @@ import copy
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -27,6 +27,7 @@ from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
 from ..studies.compare import Comparison
 from ..studies.recipes.defaults import small_arms
+from ..system.hardware import torch_restored
 from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
 from ..training import evaluate
@@ -82,11 +83,10 @@ class SequenceEstimator(TaskFitting):
             X_unlabelled: more sequences without labels, for pretraining only.
         """
         check_settings(self)
-        self.seed_ = self._draw_seed()
-        task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
         said = "stopping: the best so far is kept; Ctrl-C again stops at once"
-        threads = torch.get_num_threads()
-        try:
+        with _restored_if_it_fails(self.__dict__), torch_restored():
+            self.seed_ = self._draw_seed()
+            task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
             with catch_interrupt(said) as interrupted:
                 limit = TimeLimit.of(self.minutes, interrupted)
                 folds = self._folds(task)
@@ -96,8 +96,6 @@ class SequenceEstimator(TaskFitting):
                 if interrupted() and not (simple or usual or found.trained):
                     raise KeyboardInterrupt
                 self._keep_best(self._become(task, found), simple, folds, usual)
-        finally:
-            torch.set_num_threads(threads)  # a small network is trained by one
         self.interrupted_ = interrupted()
         if self.interrupted_ and (usual or not found.problem):  # a problem has been warned of
             warnings.warn("fit was interrupted: the best so far is kept", stacklevel=2)
@@ -395,6 +393,8 @@ class SequenceEstimator(TaskFitting):
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, X_unlabelled: Any = None
     ) -> Task:
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
+        for name in ("n_features_in_", "feature_names_in_"):  # scikit-learn sets these for tables alone
+            self.__dict__.pop(name, None)
         if isinstance(X, str | Task | StoredDataset):
             annotations.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
@@ -434,6 +434,21 @@ class SequenceEstimator(TaskFitting):
             found, alphabet, target, given.take(kept), offsets, *split
         )
         return InMemoryTask(data)
+
+
+@contextmanager
+def _restored_if_it_fails(attributes: dict[str, Any]) -> Iterator[None]:
+    """Restore the attributes of an estimator if this block fails.
+
+    The classes of a fit that failed must not name the answers of the network that an earlier one trained.
+    """
+    before = dict(attributes)
+    try:
+        yield
+    except BaseException:
+        attributes.clear()
+        attributes.update(before)
+        raise
 
 
 @cache

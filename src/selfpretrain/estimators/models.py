@@ -71,6 +71,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy; if X is a task or its name, on the test split."""
+        check_is_fitted(self)
         if isinstance(X, str | Task):
             refuse_beside("a task", y)
             X = labelled_only(self._to_dataset(X))

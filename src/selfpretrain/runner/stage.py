@@ -26,7 +26,7 @@ from ..report.stage_results import RESTORED
 from ..system import distributed
 from ..system.events import Event, emit
 from ..system.files import FORMAT, Json, digest_of, explain_errors, write_text
-from ..system.hardware import environment, share_gpu
+from ..system.hardware import environment, share_gpu, torch_restored
 from ..system.startup import catch_signals, keep_memory
 from ..training import code_hash, cost, evaluate
 from ..training.memory import LESS_MEMORY, saved_memory
@@ -72,6 +72,7 @@ def run(recipe: Recipe, workspace: Workspace) -> Path:
     return workspace.folder(stages[-1].id).path
 
 
+@torch_restored()
 def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
     """Train and test a stage unless it is on disk, and publish it by one rename; its parent must be there.
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy
@@ -33,6 +34,21 @@ def usable_cores() -> int:
         return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
     except (OSError, ValueError):
         return cores
+
+
+@contextmanager
+def torch_restored() -> Iterator[None]:
+    """Restore the number of threads and the random state of torch after this block.
+
+    Training sets both; a program that draws numbers between two trainings would draw the same again.
+    """
+    threads = torch.get_num_threads()
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(gpus):
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
 
 
 def share_gpu(stages: int) -> None:
