@@ -11,11 +11,17 @@ from own_networks import Conv
 
 CALLS = [
     {"scale": "smal"}, {"mixers": "attention"}, {"mixers": (Conv,)}, {"mixers": (Conv(8),)},
-    {"workspace": "runs"}, {"settings": {"pretrain.optim.lr": "big"}}, {"settings": {"task.examples": -1}},
+    {"mixers": ()}, {"workspace": "runs"}, {"settings": {"pretrain.optim.lr": "big"}},
+    {"settings": {"task.examples": -1}},
 ]
 for options in CALLS:
     try:
         selfpretrain.compare("toys:Majority", **({"scale": "smoke"} | options))
+    except selfpretrain.errors.SpecError as error:
+        print(error)
+for task in ((), 3, ["toys:Majority", 3]):
+    try:
+        selfpretrain.compare(task, scale="smoke")
     except selfpretrain.errors.SpecError as error:
         print(error)
 try:
@@ -32,9 +38,13 @@ scale smal: there is no such scale; did you mean 'small'?
 mixers='attention': give a tuple of names, e.g. mixers=('attention',)
 Conv is not a mixer; give a callable of yours by name, e.g. 'mylab:Conv'
 Conv is not a mixer; give a callable of yours by name, e.g. 'mylab:Conv'
+there is nothing to compare: name a task and a mixer at least
 workspace='runs' is no Workspace; give Workspace.of('runs', workers='1')
 lr='big': Input should be a valid number, unable to parse string as a number
 examples=-1: Input should be greater than or equal to 1
+there is nothing to compare: name a task and a mixer at least
+int is no task; give names or tasks, e.g. ('digits', load_task('digits'))
+int is no task; give names or tasks, e.g. ('digits', load_task('digits'))
 nowhere holds no study.json; give the folder that an experiment left below --runs
 scale tiny: there is no such scale"""
 

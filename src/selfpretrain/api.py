@@ -172,7 +172,11 @@ def comparison(
     augment = str(of_task.pop("augment", False)).lower()
     if augment not in ("true", "false"):
         raise SpecError(f"task.augment={augment}: use true or false")
-    named = task if isinstance(task, tuple) else (task,)
+    named = list(task) if isinstance(task, tuple | list) else [task]
+    for each in named:
+        if not isinstance(each, str | Task):
+            kind = type(each).__name__
+            raise SpecError(f"{kind} is no task; give names or tasks, e.g. ('digits', load_task('digits'))")
     tasks = [amended(resolve("tasks", each), of_task) for each in named]
     if twice := [each for i, each in enumerate(tasks) if each in tasks[:i]]:
         raise SpecError(f"task {name_of(twice[0])!r} is given twice; name every task once")
@@ -183,6 +187,8 @@ def comparison(
         if not isinstance(each, Mixer):
             kind = getattr(each, "__name__", type(each).__name__)
             raise SpecError(f"{kind} is not a mixer; give a callable of yours by name, e.g. 'mylab:{kind}'")
+    if not tasks or not made:
+        raise SpecError("there is nothing to compare: name a task and a mixer at least")
     rest = {path: value for path, value in settings.items() if not path.startswith("task.")}
     study = build_comparison(
         tasks, made, objective, scale, seeds, usual=usual, planner=planner, columns=arms

@@ -226,6 +226,8 @@ def test_texts_and_single_numbers_are_refused():
     for x, reason in refused:
         with pytest.raises(DataError, match=reason):
             import_arrays("mine", x, ["a", "b"])
+    with pytest.raises(DataError, match="y is None; give a label for each sequence, None or NaN where it is"):
+        import_arrays("mine", np.eye(2), None)
 
 
 def test_labels_of_two_kinds_are_refused(random):

@@ -306,6 +306,8 @@ def test_a_table_of_labels_of_positions_may_have_names_of_columns():
         ([1.5, "1.5", None], [1.5, "1.5"]),
         (["nan", float("nan"), "a"], ["a", "nan"]),
         ([1, 2.0, 1], [1.0, 2.0]),
+        ([2**53, 2**53 + 1, float("nan")], [2**53, 2**53 + 1]),
+        ([2**63, 2**63 + 1, -1], [-1, 2**63, 2**63 + 1]),
     ],
 )
 def test_labels_of_several_types_stay_different(y, classes):
@@ -314,6 +316,20 @@ def test_labels_of_several_types_stay_different(y, classes):
     assert [None if code < 0 else classes[code] for code in codes] == [
         None if is_missing(x) else x for x in y
     ]
+
+
+def test_times_are_no_numbers_of_nanoseconds():
+    given = np.array(["2026-01-02", "2026-01-01", "NaT"], "M8[ns]")  # as a column of pandas has them
+    codes, found = labels.classes_of(given)
+    assert codes.tolist() == [1, 0, -1] and found.tolist() == given[[1, 0]].astype("M8[us]").tolist()
+
+
+def test_labels_of_positions_may_be_a_list_of_tensors_and_a_set_is_no_list():
+    found, classes = labels.positions_of([torch.tensor([4, 2]), np.array([2])], np.array([2, 1]))
+    assert classes.tolist() == [2, 4] and found.tolist() == [[1, 0], [0, -1]]
+    for take in (labels.classes_of, labels.numbers_of, labels.sets_of):
+        with pytest.raises(DataError, match="2 labels are a set, which has no order; give a list"):
+            take({0.5, 2.0})
 
 
 @pytest.mark.parametrize("y", [SETS, MARKS, np.zeros((75, 2), int)])

@@ -96,6 +96,8 @@ def plain_array(x: Any) -> Any:
 
 def plain_labels(y: Any) -> Any:
     """Return labels as an array, list or frame in which a masked or missing one is None, NaN or NA."""
+    if isinstance(y, set | frozenset):
+        raise DataError(f"{len(y)} labels are a set, which has no order; give a list")
     if isinstance(y, torch.Tensor):
         return plain_array(y)
     if np.ma.isMaskedArray(y):

@@ -6,15 +6,17 @@ NaT, null, or NA of pandas. Distinct labels are never merged into one class.
 
 import itertools
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import DataError, SpecError
-from .containers import is_frame, is_missing, plain_labels
+from .containers import is_frame, is_missing, is_sequence, plain_array, plain_labels
 
 UNKNOWN = -1  # number of the class of an unlabelled sequence or position
 MAX_STORED = np.iinfo(np.int16).max  # most classes of multilabel targets, which are stored as int16
+EXACT = 2**53  # greatest whole number up to which floats have all of them
 MEANT_MISSING = (-1, -100)  # what other libraries write for a missing label
 LETTERS = "; in text, a letter outside ASCII is 2 to 4 positions (bytes of UTF-8): repeat its label for each"
 """Advice if there are not as many labels as positions."""
@@ -226,7 +228,7 @@ def labels_from(labels: list[Any]) -> np.ndarray:
     kinds = {str if isinstance(label, np.str_) else type(label) for label in labels}
     if kinds == {str} or (len(kinds) == 1 and not any(issubclass(kind, str) for kind in kinds)):
         found = np.array(labels)
-        if found.ndim == 1 and found.dtype.kind in "biufU":
+        if found.ndim == 1 and found.dtype.kind in "biufU" and found.tolist() == labels:
             return found
     return _objects(labels)
 
@@ -251,7 +253,12 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
         objects = mixed or any(isinstance(x, tuple | frozenset) or is_missing(x) for x in others)
         # NumPy cuts the text of members of an Enum that are words to the lengths of these.
         objects |= any(isinstance(x, str) and type(x) not in (str, np.str_) for x in others)
+        # Beside NaN, whole numbers become floats, of which not all are as exact.
+        objects |= any(isinstance(x, Integral) and abs(int(x)) > EXACT for x in others)
     y = _objects(y) if objects else column_or_1d(np.asarray(y), warn=True)
+    if y.dtype.kind in "mM" and np.datetime_data(y.dtype)[0] == "ns":  # else Python has no time for them
+        coarser = y.astype(f"{y.dtype.kind}8[us]")
+        y = coarser if (np.isnat(y) | (coarser == y)).all() else y
     if y.dtype.kind == "O":
         known = np.array([not is_missing(label) for label in y], dtype=bool)
     elif y.dtype.kind in "mM":
@@ -266,8 +273,9 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
 def _rows(y: Any, letters: bool = False) -> list[list[Any] | None]:
     """Return the list of labels of every sequence, None where it is unlabelled."""
     rows: list[list[Any] | None] = []
-    for row in y:
-        if isinstance(row, list | tuple | set | frozenset | np.ndarray) or (letters and isinstance(row, str)):
+    for row in map(plain_array, y):
+        text = isinstance(row, bytes) or (isinstance(row, str) and not letters)
+        if isinstance(row, set | frozenset) or (is_sequence(row) and not text):
             rows.append(list(row))
         elif is_missing(row):
             rows.append(None)

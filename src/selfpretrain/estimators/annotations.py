@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,6 +205,11 @@ def reals(targets: np.ndarray, target: Target) -> tuple[np.ndarray, float]:
 def check_lengths(count: int, y: Any, groups: Any) -> None:
     """Raise DataError if there is not one label, and one group, for every sequence."""
     for name, values in (("y", y), ("groups", groups)):
+        if values is not None and (isinstance(values, str | Set) or not isinstance(values, Sized)):
+            kind = type(values).__name__
+            raise DataError(
+                f"{name} is of type {kind}; give a list or an array with an entry for each sequence"
+            )
         if values is not None and len(values) != count:
             raise DataError(
                 f"X has {count:,} sequences, but {name} has {len(values):,} entries; give one for each"

@@ -213,6 +213,8 @@ def import_arrays(
     options = options or ImportOptions()
     advice = "; labels, groups and split are arguments" if options.roles else ""
     options.refuse_unused("arrays", ("arrays",), advice)
+    if y is None:
+        raise DataError("y is None; give a label for each sequence, None or NaN where it is not known")
     held = arrays.join_arrays(x)
     for key, values in {"y": y, "lengths": lengths, "groups": groups, "split": split}.items():
         if values is not None:
