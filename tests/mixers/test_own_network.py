@@ -89,6 +89,7 @@ def test_a_callable_gets_the_keywords_that_it_names():
         ("recurrent", True, None),
         ("Masked", False, None),
         ("Mixed", False, None),
+        ("Complex", True, None),
         ("Ahead", True, "causality: positions from 1 on reach earlier ones"),
         ("narrow", False, "own_networks:narrow(width=8) gives (3, 24, 1) for inputs of shape (3, 24, 8)"),
         ("Unset", False, "initialisation: parameter module.weight is never set"),

@@ -61,6 +61,13 @@ FAULTS = {
     "cut": lambda layer, x, u, y: y[:, :TABLE],
     "blocks": lambda layer, x, u, y: y + u.unflatten(1, (-1, 4)).flatten(1, 2),
     "single": lambda layer, x, u, y: y + layer.out(u.float()),
+    "rounding": lambda layer, x, u, y: (
+        y + torch.fft.irfft(torch.fft.rfft(u.float(), 99, 1), 99, 1)[:, : x.shape[1]]
+    ),
+    "future with a mask": lambda layer, x, u, y: FAULTS["" if u is x else "future"](layer, x, u, y),
+    "future of a remainder": lambda layer, x, u, y: FAULTS["future" if x.shape[1] % 8 else ""](
+        layer, x, u, y
+    ),
     "nan": lambda layer, x, u, y: y * torch.nan,
     "far": lambda layer, x, u, y: y + F.pad(u[:, FAR + 1 :], (0, 0, FAR, 1)) if x.shape[1] > FAR + 1 else y,
     "far in training": lambda layer, x, u, y: FAULTS["far" if layer.training else ""](layer, x, u, y),

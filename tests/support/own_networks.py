@@ -86,6 +86,20 @@ def encoder(width, depth, heads, causal=False):
     return Encoder(width, depth, heads, causal)
 
 
+class Complex(nn.Module):
+    """A diagonal recurrence whose parameters are complex numbers."""
+
+    def __init__(self, width, causal=False):
+        super().__init__()
+        self.rate = nn.Parameter(torch.complex(torch.rand(width) + 0.1, torch.rand(width)))
+
+    def forward(self, x):
+        kernel = torch.exp(-self.rate[:, None] * torch.arange(x.shape[1])).real.to(x.dtype)
+        size = 2 * x.shape[1]
+        y = torch.fft.irfft(torch.fft.rfft(x.mT, size) * torch.fft.rfft(kernel, size), size)
+        return y[..., : x.shape[1]].mT * self.rate.imag
+
+
 class InList(nn.Linear):
     """A layer in a plain list, which PyTorch does not see."""
 

@@ -93,8 +93,15 @@ def test_a_look_ahead_is_found_where_it_is_forbidden():
     assert found.objectives == ("masked",)
 
 
+@pytest.mark.parametrize("fault", ["future with a mask", "future of a remainder"])
+def test_a_look_ahead_is_found_with_masks_and_at_odd_lengths(fault):
+    assert "causality" in failed(Faulty(fault), causal=True)
+    assert "causality" not in failed(Faulty(fault))
+
+
 def test_outputs_of_single_precision_that_are_no_numbers_and_noise():
-    assert failed(Faulty("single"), causal=True) == [], "single precision inside is no fault"
+    for fault in ("single", "rounding"):
+        assert failed(Faulty(fault), causal=True) == [], "single precision inside is no fault"
     found = check(Faulty("nan"), LayerContext(WIDTH, LENGTH, causal=True))
     assert found.failures == ["length limit: the outputs are not finite"], "and nothing else is blamed"
     assert found.objectives == ()

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ..config import to_dict
 from ..data.spec import Classes, SequenceSpec, Values
@@ -26,6 +27,8 @@ from .model import Model
 from .recipe import Recipe
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative to the largest output
+DOUBLE = (torch.float64, torch.complex128)
+SINGLE = (torch.float32, torch.complex64, torch.bfloat16, torch.float16)
 BATCH = 3
 NOISE_SCALE = 10.0  # of the inputs that must not matter, relative to the others
 HALVINGS = 4  # attempts to find random weights with finite outputs
@@ -161,6 +164,7 @@ class _Subject:
     run: Callable[[Vectors, PaddingMask], Vectors]
     random: torch.Generator
     dtype: torch.dtype = torch.float64
+    rounds: bool = False  # whether it computes with fewer digits inside
     during: str = ""
 
     @torch.no_grad()
@@ -185,12 +189,13 @@ class _Subject:
         return torch.randn(shape, generator=self.random, dtype=self.dtype)
 
     def compare(self, unchanged: Bool[Tensor, "B L"], padding_mask: PaddingMask, what: str) -> None:
-        """Check that outputs at these positions do not change when all other inputs are replaced."""
-        x = self.draw()
-        other = torch.where(unchanged[..., None], x, NOISE_SCALE * self.draw())
+        """Check that outputs at these real positions do not change when all other inputs are replaced."""
+        x = self.draw(unchanged.shape[1])
+        other = torch.where(unchanged[..., None], x, NOISE_SCALE * self.draw(unchanged.shape[1]))
+        where = unchanged if padding_mask is None else unchanged & padding_mask
         first = self(x, padding_mask)
         try:
-            self.assert_equal(first, self(other, padding_mask), unchanged, what)
+            self.assert_equal(first, self(other, padding_mask), where, what)
         except CheckFailed:
             if torch.equal(first.nan_to_num(), self(x, padding_mask).nan_to_num()):
                 raise
@@ -200,7 +205,8 @@ class _Subject:
     def assert_equal(self, a: Vectors, b: Vectors, where: Bool[Tensor, "B L"], what: str) -> None:
         """Check that outputs do not differ at these positions by more than rounding errors."""
         difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~where, 0)
-        changed = difference > TOLERANCE[self.dtype] * max(1.0, float(a[where].abs().max()))
+        tolerance = TOLERANCE[torch.float32 if self.rounds else self.dtype]
+        changed = difference > tolerance * max(1.0, float(a[where].abs().max()))
         if changed.any():
             position = int(changed.any(0).nonzero()[0])
             size = f"first at position {position}, by up to {float(difference.max()):.2g}"
@@ -217,11 +223,26 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
         raise SpecError(f"{name_of(mixer)} cannot be built: {first_line(error)}") from error
     subject = _Subject(mixer, place, module, module, torch.Generator().manual_seed(0))
     module.double()
-    with contextlib.suppress(Exception):  # it supports fp32 only, or does not run at all
+    with contextlib.suppress(Exception), _Casts() as casts:  # it supports fp32 only, or does not run at all
         if subject(subject.draw()).dtype == subject.dtype:
-            return subject
+            return replace(subject, rounds=casts.round)
     module.float()
     return replace(subject, dtype=torch.float32)
+
+
+class _Casts(TorchFunctionMode):
+    """Notes whether something of double precision becomes something of single precision."""
+
+    round = False
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Return the result of a function."""
+        result = function(*args, **(kwargs or {}))
+        if args and isinstance(args[0], Tensor) and isinstance(result, Tensor):
+            self.round |= args[0].dtype in DOUBLE and result.dtype in SINGLE
+        return result
 
 
 def _training_copy(subject: _Subject) -> _Subject:
@@ -237,8 +258,13 @@ def _network(layer: _Subject) -> _Subject:
     positions: Literal["rotary", "auto"] = "rotary" if place.rotary else "auto"
     model = Model(layer.mixer, place.width, depth=1, causal=place.causal, positions=positions)
     form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
-    network = model.build(form, nn.Identity()).to(layer.dtype).train()
+    network = _with_precision(model.build(form, nn.Identity()), layer.dtype).train()
     return replace(layer, module=network, run=network.features, during="in training, ")
+
+
+def _with_precision(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Change the precision of real numbers; ``module.to`` would make complex parameters real, too."""
+    return module.double() if dtype == torch.float64 else module.float()
 
 
 def _first_pass(subject: _Subject) -> None:
@@ -259,9 +285,34 @@ def _probe(function: Callable[[_Subject], None]) -> Callable[[_Subject], None]:
 @_probe
 def _causality(subject: _Subject) -> None:
     L = subject.place.length
-    for cut in sorted({1, L // 3, L // 2, L - 1} - {0}):
-        earlier = (torch.arange(L) < cut).expand(BATCH, L)
-        subject.compare(earlier, None, f"positions from {cut} on reach earlier ones")
+    _compare_earlier(subject, L, {1, L // 3, L // 2, L - 1})
+    _compare_earlier(subject, L, {L // 3}, _example_padding_mask(L), " when a padding mask is given")
+    for length in _odd(L):
+        if not (subject.during or subject.mixer.fixed_length) and _runs(subject, length):
+            _compare_earlier(subject, length, {length // 2, length - 1}, said=f" in sequences of {length}")
+
+
+def _compare_earlier(
+    subject: _Subject, length: int, cuts: set[int], padding_mask: PaddingMask = None, said: str = ""
+) -> None:
+    """Check that outputs before each cut do not change when inputs from there on are replaced."""
+    for cut in sorted(cuts - {0}):
+        earlier = (torch.arange(length) < cut).expand(BATCH, length)
+        subject.compare(earlier, padding_mask, f"positions from {cut} on reach earlier ones{said}")
+
+
+def _odd(length: int) -> list[int]:
+    """Return odd lengths below another."""
+    return sorted({n for n in (1, 7, length - 1 - length % 2) if 0 < n < length})
+
+
+def _runs(subject: _Subject, length: int) -> bool:
+    """Return whether a layer takes this length; the probe "odd lengths" says why not."""
+    try:
+        subject(subject.draw(length))
+    except Exception:
+        return False
+    return True
 
 
 @_probe
@@ -348,7 +399,7 @@ def _initialisation(subject: _Subject) -> None:
 def _saved_weights(subject: _Subject) -> None:
     """Probe that ``state_dict`` holds all that outputs depend on: later stages get no more."""
     layer = _training_copy(subject)
-    fresh = copy.deepcopy(subject.mixer.build(subject.place)).to(layer.dtype)  # and it has never run
+    fresh = _with_precision(copy.deepcopy(subject.mixer.build(subject.place)), layer.dtype)  # never run
     other = replace(layer, module=fresh, run=fresh)
     for _ in range(2):
         layer(layer.draw())  # in training mode, where a layer may count or average
@@ -406,7 +457,7 @@ def _leaves(y: Vectors) -> Iterator[Tensor]:
 @_probe
 def _odd_lengths(subject: _Subject) -> None:
     L = subject.place.length
-    for length in sorted({n for n in (1, 7, L - 1 - L % 2) if 0 < n < L}):
+    for length in _odd(L):
         what = f"sequences of {length} positions"
         try:
             other = subject
