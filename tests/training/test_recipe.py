@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import sys
+from types import ModuleType
 
 import pydantic
 import pytest
@@ -21,10 +22,11 @@ from selfpretrain.registry import find, name_of
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.system.files import read_json
-from selfpretrain.training import code_hash
+from selfpretrain.training import code_hash, cost
 from selfpretrain.training.model import Model
 from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, fingerprint
+from selfpretrain.training.trace import trace_key
 from selfpretrain.training.transfer import QUERIES_AND_KEYS
 
 RECIPE = Recipe(
@@ -177,8 +179,8 @@ def forget():
     for name in [name for name in sys.modules if name.partition(".")[0] in ("labpkg", "besides")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    for cached in (code_hash.source_of, code_hash.digest, code_hash._imports, code_hash._is_user_code):
-        cached.cache_clear()
+    code_hash._sources.clear()
+    code_hash._is_user_code.cache_clear()
 
 
 def recipe():
@@ -199,6 +201,26 @@ def test_all_that_a_mixer_imports_of_its_own_counts(labpkg):
         before = after
     (labpkg / "unused.py").write_text("NOT = 'imported'\n")
     assert fingerprint(recipe()) == before
+
+
+def test_a_module_that_is_edited_and_loaded_again_is_another(labpkg):
+    """As notebooks reload modules: results, costs and checks of before are not those of the new code."""
+    first = recipe()
+    known = [fingerprint(first), cost.network_key(first), cost._key(first), trace_key(first, 24, False)]
+    (labpkg / "mixer.py").write_text(FILES["mixer.py"] + "# edited\n")
+    assert fingerprint(first) == known[0], "the code in memory is still the old one"
+    importlib.reload(sys.modules["labpkg.mixer"])
+    found = [fingerprint(first), cost.network_key(first), cost._key(first), trace_key(first, 24, False)]
+    assert not set(found) & set(known)
+
+
+def test_code_that_is_typed_has_no_fingerprint(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    monkeypatch.setattr(toys.Majority, "__module__", "__main__")
+    with pytest.raises(SpecError, match=r"save it in a file, and import that$"):
+        fingerprint(
+            Recipe(toys.Majority(), Model(Attention(), width=8), (Stage(Classify(), Budget(steps=1)),))
+        )
 
 
 def test_modules_of_libraries_do_not_count():

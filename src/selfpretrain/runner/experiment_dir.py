@@ -20,8 +20,7 @@ from ..report.results import CellResult, ExperimentResults, Measure, Metric, Tas
 from ..report.stage_results import parsed
 from ..system.files import FORMAT, Json, digest_of, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
-from ..training import code_hash
-from ..training.recipe import foreign_modules
+from ..training.recipe import digests_of
 from .archive import Archive, Measures
 from .experiment import Cell, Experiment, Finished
 from .plan import Plan, PlannedStage, missing_stages
@@ -313,7 +312,7 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
 
 def _cache_name(task: Task) -> str:
     plain = to_dict(task)
-    sources = {module: code_hash.digest(module) for module in foreign_modules(plain)}
+    sources = digests_of(plain)
     content = [plain, task.version(), *([sources] if sources else [])]
     digest = digest_of(json.dumps(content, sort_keys=True).encode())
     return f"{file_name_of(task)}-{digest[:10]}.json"

@@ -12,8 +12,11 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ..config import is_ours
+from ..errors import SpecError
 
 LIBRARIES = {"site-packages", "dist-packages"}
+_sources: dict[str, tuple[object, str]] = {}
+"""Sources that were read, after what tells one loading of the module from the next."""
 
 
 def own_modules(module: str) -> list[str]:
@@ -25,16 +28,29 @@ def own_modules(module: str) -> list[str]:
     found = dict.fromkeys([module])
     pending = [module]
     while pending:
-        for name in _imports(pending.pop()):
+        user = pending.pop()
+        for name in _imports(user, source_of(user)):
             if name not in found and not is_ours(name) and _is_user_code(name, module.partition(".")[0]):
                 found[name] = None
                 pending.append(name)
     return list(found)
 
 
-@functools.cache
 def source_of(module: str) -> str:
-    """Return the source of a module; "" if there is none, e.g. for code typed into an interpreter."""
+    """Return the source of a module when it was last loaded, or reloaded in a notebook; "" if there is none.
+
+    Raises:
+        SpecError: of code typed into an interpreter: nothing would tell its results from those of an edit.
+    """
+    loaded = getattr(sys.modules.get(module), "__spec__", None)  # another one after importlib.reload
+    if module not in _sources or _sources[module][0] is not loaded:
+        _sources[module] = loaded, _read_source(module)
+    return _sources[module][1]
+
+
+def _read_source(module: str) -> str:
+    if module == "__main__" and "__file__" not in vars(sys.modules[module]):
+        raise SpecError("code typed into an interpreter has no versions; save it in a file, and import that")
     spec = _spec(module)
     if spec is not None and isinstance(spec.loader, InspectLoader):  # does not run the module
         source = spec.loader.get_source(module) or ""
@@ -45,19 +61,18 @@ def source_of(module: str) -> str:
         return ""
 
 
-@functools.cache
 def digest(module: str) -> str:
     """Return ten hex digits of the SHA-256 of a module's source; "" if it has none."""
     return hashlib.sha256(source_of(module).encode()).hexdigest()[:10] if source_of(module) else ""
 
 
 @functools.cache
-def _imports(module: str) -> tuple[str, ...]:
+def _imports(module: str, source: str) -> tuple[str, ...]:
     """Return the modules that a module may import; ``from a import b`` may mean the module ``a.b``."""
     found: list[str] = []
     spec = _spec(module)
     package = module if spec and spec.submodule_search_locations else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source_of(module))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

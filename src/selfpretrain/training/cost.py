@@ -35,7 +35,15 @@ from .flops import count_flops, count_step
 from .memory import LESS_MEMORY
 from .model import Model
 from .optim import Optim
-from .recipe import Budget, Recipe, build_network, build_on_meta, fingerprint, training_data
+from .recipe import (
+    Budget,
+    Recipe,
+    build_network,
+    build_on_meta,
+    digests_of,
+    fingerprint,
+    training_data,
+)
 from .trace import shipped_sizes
 from .train import seconds_on_gpu
 from .transfer import freeze
@@ -187,7 +195,8 @@ def _of_shipped_results() -> dict[str, float]:
 
 def _key(step: Recipe) -> str:
     """Return a hash of what the cost of one step depends on; specs of other packages need not be hashable."""
-    content = json.dumps([to_dict(step), step.task_of(step.last).version()])
+    plain = to_dict(step)
+    content = json.dumps([plain, step.task_of(step.last).version(), *digests_of(plain).items()])
     return hashlib.sha256(content.encode()).hexdigest()[:10]
 
 
@@ -417,7 +426,8 @@ _sizes: dict[str, int] = {}
 def network_key(recipe: Recipe) -> str:
     """Return a hash of what the number of parameters below the head depends on."""
     model = replace(recipe.model, dropout=0.0, pooling=Model.pooling)
-    content = json.dumps([to_dict(model), repr(recipe.task_of(recipe.last).form)])
+    plain = to_dict(model)
+    content = json.dumps([plain, repr(recipe.task_of(recipe.last).form), *digests_of(plain).items()])
     return hashlib.sha256(content.encode()).hexdigest()[:10]
 
 
@@ -436,7 +446,8 @@ def _count(recipe: Recipe, network: nn.Module, targets: ObjectiveBatch) -> float
     form = recipe.task_of(stage).form
     inputs = targets.batch.inputs.shape
     sizes = (inputs, targets.batch.padding_mask is None, targets.masked is None, _answers(targets))
-    key = json.dumps(to_dict([recipe.model, stage.objective, stage.freeze])), form, sizes
+    plain = to_dict([recipe.model, stage.objective, stage.freeze])
+    key = json.dumps([plain, digests_of(plain)]), form, sizes
     if key not in _counts:
         _counts[key] = count_step(network, stage.objective, form, targets)
     return sum(_counts[key])

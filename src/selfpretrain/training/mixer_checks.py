@@ -24,7 +24,7 @@ from ..registry import name_of, ships
 from ..shapes import PaddingMask, Vectors
 from .flops import count_flops
 from .model import Model
-from .recipe import Recipe
+from .recipe import Recipe, digests_of
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative to the largest output
 DOUBLE = (torch.float64, torch.complex128)
@@ -142,7 +142,8 @@ def check_recipes(recipes: Iterable[Recipe], brief: bool = False) -> list[str]:
         short = min(length, MAX_PROBE_LENGTH)
         for probed in sorted({short, short if brief else length}):
             place = LayerContext(model.width, probed, model.causal, model.encoding == "rotary")
-            key = json.dumps([to_dict(model.mixer), to_dict(place)], sort_keys=True)
+            plain = to_dict([model.mixer, place])
+            key = json.dumps([plain, digests_of(plain)], sort_keys=True)
             if key not in _cache:
                 _cache[key] = check(model.mixer, place, () if probed <= MAX_PROBE_LENGTH else IN_TRAINING)
             found = _cache[key]

@@ -183,15 +183,20 @@ def identity(recipe: Recipe) -> dict[str, Any]:
         "results": RESULTS,
         "recipe": plain,
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
-        "source": {name: code_hash.digest(name) for name in foreign_modules(plain)},
+        "source": digests_of(plain),
     }
 
 
-def foreign_modules(plain: dict[str, Any]) -> list[str]:
+def digests_of(plain: Any) -> dict[str, str]:
+    """Return the hashes of the sources of ``foreign_modules``; {} if all is of this package."""
+    return {name: code_hash.digest(name) for name in foreign_modules(plain)}
+
+
+def foreign_modules(plain: Any) -> list[str]:
     """Return the modules outside this package that a recipe names, and those that they import.
 
     Args:
-        plain: a recipe as plain values, see ``to_dict``.
+        plain: a recipe, or parts of one, as plain values, see ``to_dict``.
     """
     found: list[dict[str, Any]] = []
     json.loads(json.dumps(plain), object_hook=found.append)  # all objects, inner ones first

@@ -31,7 +31,7 @@ from ..tasks.base import DatasetStub
 from .cuda_kernels import as_on_cuda, prepare_pairs
 from .flops import DispatchMode, flop_formulas
 from .model import Network
-from .recipe import Recipe, build_on_meta
+from .recipe import Recipe, build_on_meta, digests_of
 from .shortcuts import shortcut
 from .step import step
 from .transfer import freeze
@@ -135,8 +135,9 @@ TRACES: dict[str, StepTrace] = {}
 def trace_key(recipe: Recipe, length: int, padded: bool) -> str:
     """Return a hash of what the trace of a step depends on."""
     stage = recipe.last
+    plain = to_dict([recipe.model, stage.objective])
     content = [
-        *to_dict([recipe.model, stage.objective]),
+        *(*plain, *digests_of(plain).items()),
         *(repr(recipe.task_of(stage).form), stage.freeze, stage.batch, stage.precision),
         *(stage.grad_accumulation, stage.activation_checkpointing, bool(stage.optim.clip)),
         *(length, padded, True),  # True: in training
