@@ -89,16 +89,20 @@ def install(extra: str, upgrade: bool = False) -> str:
     return f"pip install {'--upgrade ' if upgrade else ''}'selfpretrain[{extra}]'"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about ``name``: the closest known name, or the known names."""
+def nearest(name: str, known: Iterable[str], other: Iterable[str] = ()) -> str:
+    """Return the end of an error message about ``name``: the closest known name, or the known names.
+
+    Args:
+        other: names that are suggested, but not listed, such as short ones of those that are known.
+    """
     known = list(known)
     if not known:
         return ""
     # One wrong letter of three is a likeness of 0.67, two of four are 0.5: difflib's own 0.6 finds too few.
     cutoff = 0.5 if len(name) < 4 else 0.55
-    spelled = {other.lower(): other for other in reversed(known[:MAX_OFFERED])}
+    spelled = {each.lower(): each for each in reversed([*known[:MAX_OFFERED], *other])}
     near = [spelled[word] for word in difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)]
-    near = near or [other for other in known if other.lower().startswith(name.lower())]
+    near = near or [each for each in known if each.lower().startswith(name.lower())]
     return f"; did you mean {near[0][:80]!r}?" if near else f"; known: {join_names(known)}"
 
 

@@ -105,7 +105,15 @@ def test_check_says_what_it_found(cli, monkeypatch):
         (["make", "text"], "selfpretrain data get text"),
         (["chek"], "Did you mean 'check'"),
         (["import", "nothing.csv"], "there is no"),
-        (["import", "t.csv", "--kind", "txt"], "'txt'"),
+        (
+            ["import", "t.csv", "--kind", "txt"],
+            "error: --kind txt: there is no such choice; did you mean 'text'",
+        ),
+        (
+            ["import", "t.csv", "--missing", "fil"],
+            "--missing fil: there is no such choice; did you mean 'fill'",
+        ),
+        (["import", "t.csv", "--features", "xyz"], "there is no such choice; known: raw, mel, mfcc"),
         (["import", "t.csv", "--window", "0"], "--window"),
         (["import", "t.csv", "--name", "Mine!"], "cannot be a name of data"),
         (["import", "t.csv", "--name", "digits"], "already"),

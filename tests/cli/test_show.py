@@ -294,6 +294,9 @@ def test_names_that_do_not_fit(here, cli):
     }.items():
         code, _, err = cli(*arguments)
         assert code == 2 and all(word in err for word in words), arguments
+    assert "known: " in (said := cli("zzz")[2]) and said.count(short) == 1, (
+        "with its name, and not again alone"
+    )
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=100), st.integers(1, 60))

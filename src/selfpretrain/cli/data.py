@@ -18,7 +18,7 @@ from ..data.paths import imported_datasets
 from ..errors import DataError, Interrupted, SpecError, nearest, printable
 from ..registry import resolve
 from ..system.progress import show_progress
-from .options import ColumnFlags, DataRoot, Json, Quiet, Set, assignments, expanded
+from .options import ColumnFlags, DataRoot, Json, Quiet, Set, assignments, choice, expanded
 from .printing import print_json, say, show_facts, wide
 
 if TYPE_CHECKING:
@@ -54,8 +54,12 @@ class ImportFlags(ColumnFlags):
         None
     )
     features: Annotated[
-        AudioFeatures,
-        typer.Option(help="Features of recordings: raw samples, or mel bands or cepstra every 10 ms."),
+        str,
+        choice(
+            "--features",
+            AudioFeatures,
+            "Features of recordings: raw samples, or mel bands or cepstra every 10 ms.",
+        ),
     ] = "raw"
     split_seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0
 

@@ -1,12 +1,12 @@
 """Commands ``fit`` and ``predict``: train a model on a task or a file, and apply it to new sequences."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from ..errors import Interrupted
-from .options import ColumnFlags, DataRoot, Device, Minutes, Quiet, Runs, Trust, assignments, expanded
+from .options import ColumnFlags, DataRoot, Device, Minutes, Quiet, Runs, Trust, assignments, choice, expanded
 
 app = typer.Typer()
 Longer = Literal["cut", "refuse"]
@@ -107,7 +107,7 @@ def predict(
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the predictions.")],
     skip_bad: SkipBad = False,
     longer: Annotated[
-        Longer, typer.Option(help="What to do with sequences longer than in training.")
+        str, choice("--longer", Longer, "What to do with sequences longer than in training.")
     ] = "cut",
     device: Device = "auto",
     trust: Trust = None,
@@ -116,7 +116,7 @@ def predict(
     from ..estimators import files, models
 
     estimator = models.load(model, device, tuple(trust or ()))
-    estimator.longer = longer
+    estimator.longer = cast(Longer, longer)
     data = files.read_new(new, estimator)
     without = files.predict(estimator, data, output, skip_bad)
     left = f", {without:,} without an answer (see column problem)" if without else ""

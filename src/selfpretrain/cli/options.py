@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from ..runner.forecast import Forecast
     from ..runner.workspace import Workspace
     from ..studies.base import Scale
+
+
+def choice(flag: str, words: Any, what: str) -> Any:
+    """Return an option that takes one of the words of a ``Literal``, and suggests the nearest for another."""
+    known = get_args(words)
+
+    def check(value: str) -> str:
+        if value not in known:
+            raise SpecError(f"{flag} {value}: there is no such choice{nearest(value, known)}")
+        return value
+
+    return typer.Option(help=what, metavar=f"[{'|'.join(known)}]", callback=check)
 
 
 def set_data_root(folder: Path | None) -> Path | None:
@@ -216,12 +228,12 @@ class ColumnFlags:
         str, typer.Option(help="Column that identifies patient, speaker or file; a group is never split.")
     ] = ""
     split: Annotated[str, typer.Option(help="Column with train, val or test; default: random 70/15/15.")] = ""
-    kind: Annotated[Kind, typer.Option(help="Kind of sequences.")] = "auto"
-    target: Annotated[TargetKind, typer.Option(help="Kind of labels.")] = "auto"
+    kind: Annotated[str, choice("--kind", Kind, "Kind of sequences.")] = "auto"
+    target: Annotated[str, choice("--target", TargetKind, "Kind of labels.")] = "auto"
     id: Annotated[str, typer.Option(help="Long tables: column with the sequence of a row.")] = ""
     time: Annotated[str, typer.Option(help="Long tables: column that orders the rows of a sequence.")] = ""
     value: Annotated[str, typer.Option(help="Long tables: column or columns of the measured values.")] = ""
-    missing: Annotated[MissingPolicy, typer.Option(help="What to do with missing values.")] = "refuse"
+    missing: Annotated[str, choice("--missing", MissingPolicy, "What to do with missing values.")] = "refuse"
     rate: Annotated[int | None, typer.Option(min=1, help="Resample recordings to this rate, in Hz.")] = None
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The first row of a CSV file is data, and names no columns.")

@@ -50,7 +50,6 @@ KINDS = {"starts": "i8", "lengths": "i8", "split": "i1", "groups": "i8"}
 REQUIRED: dict[str, type] = {"form": dict, "sha256": dict, "about": dict, "dtype": str}
 REQUIRED |= {"channels": int, "packed": bool, "rows": int}
 """Required keys of ``meta.json``, and their types."""
-ELSEWHERE = f"set {paths.VARIABLE} to another folder"
 Array = np.ndarray
 Columns = Mapping[str, Array]
 BLOCK = 1 << 24  # numbers checked at a time
@@ -359,9 +358,10 @@ def read_meta(folder: Path) -> Json:
         if not path.exists():
             raise DamagedData("meta.json is not there")
     try:
-        meta = read_json(path, (FORMAT,), error_type=DataError, damage_error=DamagedData)
+        otherwise = f"set {paths.VARIABLE} to another folder"
+        meta = read_json(path, (FORMAT,), "", DataError, damage_error=DamagedData, otherwise=otherwise)
     except ForeignRun as error:
-        raise DataError(str(error).replace("use another folder for runs", ELSEWHERE)) from error
+        raise DataError(str(error)) from error
     if missing := [key for key, kind in REQUIRED.items() if not isinstance(meta.get(key), kind)]:
         raise DamagedData(f"meta.json says {missing[0]} {str(meta.get(missing[0]))[:40]}")
     if unknown := set(meta["sha256"]) - {"flat", "targets", *KINDS}:

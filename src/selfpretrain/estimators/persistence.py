@@ -182,7 +182,7 @@ def _read(folder: str | Path) -> Json:
         raise StoreError(
             f"{folder} holds no model: there is no {FILE}; selfpretrain fit ... -o {folder} makes one"
         )
-    return files.read_json(path, advice=AGAIN)
+    return files.read_json(path, advice=AGAIN, otherwise="fit or take it again with this version")
 
 
 def card_of(folder: str | Path) -> str:

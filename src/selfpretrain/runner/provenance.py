@@ -106,7 +106,7 @@ def locate(run: str, runs: Path) -> Path:
         raise UnknownName(f"no stage and no study in {runs}; give the folder of runs with --runs")
     if path.is_dir():
         raise UnknownName(f"{run} is a folder, but no stage or study; name one, or --check a folder of them")
-    hint = nearest(run, [*known, *(name.rpartition("-")[2] for name in known)])
+    hint = nearest(run, known, [name.rpartition("-")[2] for name in known])
     raise UnknownName(f"none of the {len(known)} stages and studies in {runs} is called {run!r}{hint}")
 
 

@@ -22,6 +22,7 @@ from .events import report_progress
 
 FORMAT = 1  # version of the layout of run folders
 SEAL = "content_sha256"  # field of a JSON file with the digest of all other fields
+OTHER_FOLDER = "use another folder for runs"  # what to do about files of another format
 MAX_JSON = 1 << 28  # maximum size in bytes of a JSON file; larger ones are not read
 POLL = 0.1  # seconds between attempts to acquire a lock
 LEFTOVER = re.compile(r"\..+-[a-z0-9_]{8}\.tmp")
@@ -103,6 +104,7 @@ def read_json(
     editable: bool = False,
     damage_error: type[SelfPretrainError] | None = None,
     needs_digest: Callable[[Json], bool] = lambda content: False,
+    otherwise: str = OTHER_FOLDER,
 ) -> Json:
     """Return the object in a JSON file; a file without a format is of format 1.
 
@@ -111,6 +113,7 @@ def read_json(
         editable: whether users may edit the file, e.g. a recipe; its digest is not checked then.
         advice: what to do if the file is damaged, e.g. "run it again"; empty for files of the user.
         needs_digest: whether this content must have a digest; files of earlier versions have none.
+        otherwise: what to do if it is of another format.
 
     Raises:
         StoreError: or the class ``error_type``, if the file is missing or cannot be read; or the class
@@ -134,7 +137,7 @@ def read_json(
     if not written and not editable and needs_digest(content):
         raise damage_error(damaged_message(path, f"its digest, {SEAL}, is gone", advice))
     if content.get("format", FORMAT) not in formats:
-        raise ForeignRun(format_message(path, content["format"], formats))
+        raise ForeignRun(format_message(path, content["format"], formats, otherwise))
     return content
 
 
@@ -161,11 +164,13 @@ def damaged_message(path: Path, reason: object, advice: str) -> str:
     return f"{path} is damaged ({' '.join(str(reason).split())[:200]})" + (f"; {advice}" if advice else "")
 
 
-def format_message(path: Path, found: object, formats: Collection[int] = (FORMAT,)) -> str:
+def format_message(
+    path: Path, found: object, formats: Collection[int] = (FORMAT,), otherwise: str = OTHER_FOLDER
+) -> str:
     """Return the one-line message for a file written in another format."""
     return (
         f"{path} was written in format {str(found)[:40]}, this is selfpretrain {__version__} with format "
-        f"{' or '.join(map(str, formats))}; use another folder for runs"
+        f"{' or '.join(map(str, formats))}; {otherwise}"
     )
 
 
