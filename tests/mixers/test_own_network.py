@@ -103,6 +103,11 @@ def test_a_callable_gets_the_keywords_that_it_names():
         ("Remembers", False, "saved weights: a new layer with them gives other outputs"),
         ("remembers_in_training", False, "; in training, they depend on earlier batches"),
         ("LateBuffer", False, "saved weights: a new layer does not take them: Error(s) in loading"),
+        (
+            "ExtraState",
+            False,
+            "saved weights: module._extra_state is of type dict, and only tensors are saved",
+        ),
         ("Detached", False, "gradients: the inputs get no gradient"),
         ("Frozen", False, "gradients: the inputs get no gradient"),
         ("ChangesInputs", False, "it changes its inputs in place"),

@@ -30,6 +30,7 @@ from selfpretrain.training.train import TrainingData, train
         ("padding", "mine: loss_mask is True at padding"),
         ("shown", "mine shows the network all that it asks for: masked is False wherever loss_mask is True"),
         ("vector", "return the sum over all answers as a tensor ()"),
+        ("drawn", "mine: make_targets gives another masked each time; draw from its argument random alone"),
         ("", ""),
     ],
 )
@@ -63,12 +64,19 @@ def test_masks_and_sizes_of_another_kind_are_named(name, value, said):
     assert said in str(error.value)
 
 
-def test_scores_that_are_no_numbers_are_refused():
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("nan", "mine: score is NaN in validation; return a number from its scores"),
+        ("unscored", "mine: scores returns no score, only loss"),
+    ],
+)
+def test_scores_that_are_no_numbers_are_refused(fault, said):
     task = toys.Majority()
-    stage = Stage(Mine(fault="nan"), Budget(steps=1), evals=1)
+    stage = Stage(Mine(fault=fault), Budget(steps=1), evals=1)
     recipe = Recipe(task, Model(Linear(), width=8, depth=1), (stage,), 0)
     data = TrainingData(task.form, task.load("train"), task.load("val"))
-    with pytest.raises(SpecError, match="mine: score is NaN in validation; return a number from its scores"):
+    with pytest.raises(SpecError, match=said):
         train(stage, build_network(recipe), data)
 
 

@@ -91,13 +91,13 @@ class Complex(nn.Module):
 
     def __init__(self, width, causal=False):
         super().__init__()
-        self.rate = nn.Parameter(torch.complex(torch.rand(width) + 0.1, torch.rand(width)))
+        self.rate = nn.Parameter(torch.complex(torch.rand(width, 8) + 0.1, torch.rand(width, 8)))
 
     def forward(self, x):
-        kernel = torch.exp(-self.rate[:, None] * torch.arange(x.shape[1])).real.to(x.dtype)
+        kernel = torch.exp(-self.rate[..., None] * torch.arange(x.shape[1])).sum(1).real.to(x.dtype)
         size = 2 * x.shape[1]
         y = torch.fft.irfft(torch.fft.rfft(x.mT, size) * torch.fft.rfft(kernel, size), size)
-        return y[..., : x.shape[1]].mT * self.rate.imag
+        return y[..., : x.shape[1]].mT * self.rate.imag[:, 0]
 
 
 class InList(nn.Linear):
@@ -169,6 +169,19 @@ class LateBuffer(nn.Linear):
     def forward(self, x):
         self.register_buffer("seen", torch.ones(1))
         return super().forward(x)
+
+
+class ExtraState(nn.Linear):
+    """A layer with a state that is no tensor."""
+
+    def __init__(self, width):
+        super().__init__(width, width)
+
+    def get_extra_state(self):
+        return {"seen": 1}
+
+    def set_extra_state(self, state):
+        pass
 
 
 class Detached(nn.Linear):

@@ -23,6 +23,7 @@ class Mine(Masked):
             "nothing": {"masked": none, "loss_mask": none, "size": none.sum()},
             "shown": {"masked": none},
             "padding": {"loss_mask": torch.ones_like(real)},
+            "drawn": {"masked": real & (torch.rand(real.shape) < 0.5)},
         }
         return replace(found, **changes.get(self.fault, {}))
 
@@ -33,6 +34,8 @@ class Mine(Masked):
         return super().loss(outputs, targets, form)
 
     def scores(self, metric_sums):
-        """Return the scores of masked denoising, or none."""
-        found = super().scores(metric_sums)
+        """Return the scores of masked denoising as tensors, or none."""
+        found = {name: torch.tensor(each) for name, each in super().scores(metric_sums).items()}
+        if self.fault == "unscored":
+            return {"loss": found["loss"]}
         return found | {"score": float("nan")} if self.fault == "nan" else found

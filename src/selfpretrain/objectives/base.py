@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..data.dataset import Batch, SequenceDataset, shard, to_device
 from ..data.spec import SequenceSpec, Target, Tokens, Values
-from ..errors import SpecError
+from ..errors import SpecError, join_names
 from ..registry import find, name_of, names
 from ..shapes import Inputs, LossMask, PaddingMask, PositionMask
 from .common import reconstruction
@@ -119,6 +119,19 @@ def check_targets(objective: "Objective", targets: ObjectiveBatch) -> None:
         raise SpecError(f"{name}: loss_mask is True at padding; use it only where batch.real() is True")
 
 
+def check_drawn(objective: "Objective", targets: ObjectiveBatch, again: ObjectiveBatch) -> None:
+    """Check that an objective of other code draws the same from the same random state.
+
+    Raises:
+        SpecError: if it does not: seeds would not repeat, and every validation would ask something else.
+    """
+    for name in ("labels", "masked", "loss_mask"):
+        first, second = (getattr(each, name) for each in (targets, again))
+        if first is not None and not torch.equal(first.nan_to_num(), second.nan_to_num()):
+            said = f"make_targets gives another {name} each time; draw from its argument random alone"
+            raise SpecError(f"{name_of(objective)}: {said}, as torch.rand(3, generator=random)")
+
+
 def check_hidden(objective: "Objective", targets: ObjectiveBatch, form: SequenceSpec) -> None:
     """Check that an objective of other code does not ask for what it shows at the same positions.
 
@@ -153,6 +166,18 @@ def loss_of(objective: "Objective", outputs: Tensor, targets: ObjectiveBatch, fo
     found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
     found += " without gradients" if isinstance(loss, Tensor) and not loss.ndim else ""
     raise SpecError(f"{name_of(objective)}: loss is {found}; return the sum over all answers as a tensor ()")
+
+
+def scores_of(objective: "Objective", metric_sums: dict[str, float]) -> dict[str, float]:
+    """Return the scores of an objective as numbers; those of other code may be tensors.
+
+    Raises:
+        SpecError: if one that is needed is not there.
+    """
+    scores = {name: float(value) for name, value in objective.scores(metric_sums).items()}
+    if missing := [name for name in ("score", "loss") if name not in scores]:
+        raise SpecError(f"{name_of(objective)}: scores returns no {missing[0]}, only {join_names(scores)}")
+    return scores
 
 
 def objective_for(target: Target) -> type["Objective"]:

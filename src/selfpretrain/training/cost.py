@@ -26,7 +26,7 @@ from ..config import is_ours, to_dict
 from ..data.dataloader import BatchSampler
 from ..data.dataset import SequenceDataset, generator
 from ..errors import DoesNotFit, SelfPretrainError, StageFailed, first_line
-from ..objectives.base import ObjectiveBatch, check_hidden, check_targets, loss_of
+from ..objectives.base import ObjectiveBatch, check_drawn, check_hidden, check_targets, loss_of
 from ..registry import name_of
 from ..system.distributed import alone
 from ..system.time_limit import TimeIsUp, check_time, seconds_left
@@ -146,8 +146,9 @@ class Planner:
         order = BatchSampler(data.longest, recipe.last.batch, recipe.seed)
         with as_stage_failure(recipe):
             if not is_ours(type(recipe.last.objective).__module__):
-                targets = _targets(recipe, data, order.rows(0))
+                targets, again = (_targets(recipe, data, order.rows(0)) for _ in range(2))
                 check_targets(recipe.last.objective, targets)
+                check_drawn(recipe.last.objective, targets, again)
                 check_hidden(recipe.last.objective, targets, recipe.task_of(recipe.last).form)
             if int(data.longest.max()) > self.rough_above:
                 self.exact = False

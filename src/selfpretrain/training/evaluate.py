@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..data.dataset import SequenceDataset, generator, to_device
 from ..data.spec import SequenceSpec
-from ..objectives.base import Objective
+from ..objectives.base import Objective, scores_of
 from ..system import distributed
 from ..system.hardware import free_gpu_memory
 from ..tasks.base import Task
@@ -91,7 +91,7 @@ def evaluate(
     network.train(training)
     if device.type == "cuda":
         torch.cuda.empty_cache()  # other stages may share the GPU, and training needs less
-    scores = objective.scores(reduce_sums(sums, device))
+    scores = scores_of(objective, reduce_sums(sums, device))
     if not objective.labelled:
         return Evaluation(scores, None, data.targets, None, data.clusters())
     summed = distributed.all_reduce(predictions).cpu()

@@ -226,7 +226,8 @@ def _layer(mixer: Mixer, place: LayerContext) -> _Subject:
     module.double()
     with contextlib.suppress(Exception), _Casts() as casts:  # it supports fp32 only, or does not run at all
         if subject(subject.draw()).dtype == subject.dtype:
-            return replace(subject, rounds=casts.round)
+            rounds = casts.round or any(each.dtype in SINGLE for each in module.parameters())
+            return replace(subject, rounds=rounds)
     module.float()
     return replace(subject, dtype=torch.float32)
 
@@ -401,6 +402,11 @@ def _saved_weights(subject: _Subject) -> None:
     """Probe that ``state_dict`` holds all that outputs depend on: later stages get no more."""
     layer = _training_copy(subject)
     fresh = _with_precision(copy.deepcopy(subject.mixer.build(subject.place)), layer.dtype)  # never run
+    for name, kept in fresh.state_dict().items():
+        if not isinstance(kept, Tensor):
+            raise CheckFailed(
+                f"{name} is of type {type(kept).__name__}, and only tensors are saved; {UNSAVED}"
+            )
     other = replace(layer, module=fresh, run=fresh)
     for _ in range(2):
         layer(layer.draw())  # in training mode, where a layer may count or average

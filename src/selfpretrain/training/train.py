@@ -23,7 +23,7 @@ from ..data.dataset import PRELOADED, SequenceDataset, generator
 from ..data.spec import SequenceSpec
 from ..errors import Interrupted, SpecError
 from ..mixers.base import ForeignModule
-from ..objectives.base import ObjectiveBatch
+from ..objectives.base import ObjectiveBatch, scores_of
 from ..objectives.common.latent import move_average
 from ..registry import name_of
 from ..system import distributed
@@ -345,7 +345,7 @@ class _Run:
     def _training_metrics(self) -> dict[str, float]:
         # Losses are summed on the device and read here only: reading each one would synchronise every step.
         total, steps = (distributed.all_reduce(self.running.clone()) / distributed.world_size()).tolist()
-        scores = self.stage.objective.scores(reduce_sums(self.sums, self.device)) if self.sums else {}
+        scores = scores_of(self.stage.objective, reduce_sums(self.sums, self.device)) if self.sums else {}
         self.running.zero_()
         self.sums = {}
         loss = total / max(steps, 1)
