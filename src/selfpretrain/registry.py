@@ -192,7 +192,7 @@ def import_attribute(name: str) -> Any:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UnknownName(f"cannot import {module!r}: {error}; is it installed, or on PYTHONPATH?") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that reads its own arguments
         raise SpecError(f"{module!r} fails while being imported: {type(error).__name__}: {error}") from error
     if attribute not in vars(loaded):
         offered = [key for key in vars(loaded) if not key.startswith("_")]

@@ -29,6 +29,18 @@ class Future(Faulty):
     fault: str = "future"
 
 
+class Loud(nn.Linear):
+    """A layer that prints."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width)
+
+    def forward(self, x: Vectors) -> Vectors:
+        """The layer's output, and a line."""
+        print("shape", x.shape)
+        return super().forward(x)
+
+
 class Means(nn.Module):
     """The module of ``Faulty``, also made from a width alone."""
 

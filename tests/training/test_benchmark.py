@@ -134,6 +134,7 @@ def test_invalid_sizes_are_rejected(text):
         ),
         (["attention", "--set", "s4.state=4"], "did you mean"),
         (["attention", "--device", "tpu"], "use auto"),
+        (["attention", "--mixers", "linear,s4,s4"], "two of the mixers linear, s4, s4 have one name"),
     ],
 )
 def test_mistakes_get_one_line(arguments, said, tmp_path, capsys):

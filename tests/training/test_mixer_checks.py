@@ -176,6 +176,11 @@ def test_the_command_reports_as_json(capsys):
     assert [probe["result"] for probe in found["probes"]].count("fails") == 1
 
 
+def test_a_layer_that_prints_leaves_json_alone(capsys):
+    code, said = check_command(capsys, "contract_toys:Loud", "--json")
+    assert code == 0 and json.loads(said.out)["checks"] and "shape" in said.err
+
+
 def test_the_command_probes_every_form_and_plain_modules(capsys):
     code, said = check_command(capsys, "window")
     assert (code, said.out.count("can be pretrained: masked")) == (0, 2)

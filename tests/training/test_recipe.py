@@ -144,6 +144,13 @@ def test_names_on_shelves_and_elsewhere():
         find("tasks", "no_such_module:Thing")
 
 
+def test_a_script_that_ends_the_program_is_told_so(tmp_path, monkeypatch):
+    (tmp_path / "ending_script.py").write_text("raise SystemExit(2)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SpecError, match="'ending_script' fails while being imported: SystemExit: 2"):
+        find("mixers", "ending_script:Net")
+
+
 FILES = {
     "__init__.py": "",
     "mixer.py": "import numpy\nfrom torch import nn\nfrom selfpretrain.mixers.base import Mixer\n"

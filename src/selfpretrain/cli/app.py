@@ -1,5 +1,6 @@
 """The command line: its commands, and how errors become one line and an exit code."""
 
+import contextlib
 import importlib
 import os
 import shlex
@@ -94,7 +95,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         known = [verb for verb in arguments[:1] if verb in VERBS]
         panels = shutil.get_terminal_size().columns >= PANELLED
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _output(arguments):
             warnings.showwarning = _note
             command_line(*known, panels=panels)(arguments or ["--help"], prog_name="selfpretrain")
     except SystemExit as end:
@@ -112,6 +113,15 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:
         return _complain(*_unforeseen(error))
     return 0
+
+
+def _output(arguments: list[str]) -> contextlib.AbstractContextManager[None]:
+    """Return a context that keeps standard output for JSON alone, if that is asked for."""
+    if "--json" not in arguments:
+        return contextlib.nullcontext()
+    from .printing import json_alone
+
+    return json_alone()
 
 
 def _unforeseen(error: Exception) -> tuple[str, int]:

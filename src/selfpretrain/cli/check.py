@@ -1,5 +1,6 @@
 """Commands ``check`` and ``bench``: tests of a mixer, and time and memory of layers as in the S4 paper."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -118,7 +119,7 @@ def bench(
     log = Console(stderr=True, markup=False, soft_wrap=True).print
     found = benchmark.run(trials, limit, out, log)
     if as_json:
-        print((out / "bench.json").read_text(encoding="utf-8"))
+        print_json(json.loads((out / "bench.json").read_text(encoding="utf-8")))
     else:
         _show_measurements(found)
         say(f"figure: {out / 'bench.svg'}")
@@ -143,6 +144,10 @@ def _mixers(text: str, settings: dict[str, str]) -> "list[Mixer]":
 
     made = [_mixer(name.strip()) for name in text.split(",")]
     known = [name_of(mixer) for mixer in made]
+    if len(set(known)) < len(known):
+        raise SpecError(
+            f"two of the mixers {', '.join(known)} have one name; measure them one after the other"
+        )
     default = {"s4.states": "256"} if "s4" in known else {}
     for key, value in (default | settings).items():
         name, _, path = key.partition(".")

@@ -1,9 +1,11 @@
 """Terminal and JSON output shared by several commands."""
 
+import contextlib
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pydantic_core import to_json
 from rich.console import Console
@@ -110,10 +112,25 @@ def wide() -> Console:
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=MAX_WIDTH)
 
 
+@contextlib.contextmanager
+def json_alone() -> Iterator[None]:
+    """Send what code of the user prints to standard error; ``print_json`` writes to standard output."""
+    _outputs.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _outputs.pop()
+
+
+_outputs: list[TextIO] = []
+
+
 def print_json(content: object) -> None:
     """Print only JSON; with torchrun, only the main process prints."""
     if os.environ.get("RANK", "0") == "0":
-        print(to_json(content, indent=1, inf_nan_mode="null").decode())
+        text = to_json(content, indent=1, inf_nan_mode="null").decode()
+        print(text, file=_outputs[-1] if _outputs else sys.stdout)
 
 
 def warn_of_length(forecast: "Forecast", limited: bool) -> None:
