@@ -260,7 +260,8 @@ def _network(layer: _Subject) -> _Subject:
     positions: Literal["rotary", "auto"] = "rotary" if place.rotary else "auto"
     model = Model(layer.mixer, place.width, depth=1, causal=place.causal, positions=positions)
     form = SequenceSpec(Values(channels=place.width), place.length, Classes(("a", "b")))
-    network = _with_precision(model.build(form, nn.Identity()), layer.dtype).train()
+    network = model.build(form, nn.Identity()).train()
+    _with_precision(network, layer.dtype)
     return replace(layer, module=network, run=network.features, during="in training, ")
 
 
