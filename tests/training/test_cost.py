@@ -27,7 +27,7 @@ from selfpretrain.registry import find
 from selfpretrain.studies.arms.base import recipes_by_column
 from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes
 from selfpretrain.training import cost, flops
-from selfpretrain.training.model import Model
+from selfpretrain.training.model import Model, count_parameters
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
 from steps import SHORT, every_mixer
 
@@ -186,6 +186,11 @@ def test_a_mean_over_lengths_follows_curves_and_steps_with_few_questions():
         assert found == pytest.approx(function(lengths.astype(float)).mean(), rel=error)
         assert len(asked) == len(set(asked)) <= 129
     assert len(asked) == 9  # of a constant
+
+
+def test_a_complex_weight_counts_as_the_two_numbers_that_it_is():
+    layer = torch.nn.Linear(3, 2, dtype=torch.complex64)
+    assert count_parameters(layer) == 2 * count_parameters(torch.nn.Linear(3, 2)) == 16
 
 
 def test_budgets_become_steps():

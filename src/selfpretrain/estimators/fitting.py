@@ -17,7 +17,7 @@ from ..errors import Interrupted, StageFailed
 from ..system.files import Json
 from ..system.time_limit import until
 from ..tasks.base import Task
-from ..training.model import Network
+from ..training.model import Network, count_parameters
 from ..training.recipe import Recipe
 from ..training.train import Stop, never
 from . import leaderboard
@@ -241,7 +241,7 @@ class TaskFitting(EstimatorSettings):
         network = None
         if answers is not None:
             members = self.predictor_.networks
-            parameters = len(members) * sum(p.numel() for p in members[0].parameters())
+            parameters = len(members) * count_parameters(members[0])
             about = (found.seconds, parameters, found.options)
             network = Candidate(title(self.recipes_), self.predictor_, answers, *about)
         verdict = choose(network, simple, found.problem, val_groups(folds), len(folds))

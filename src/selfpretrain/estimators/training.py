@@ -22,7 +22,7 @@ from ..system.files import Json
 from ..system.progress import show_stages
 from ..training import cost
 from ..training.mixer_checks import check_recipes
-from ..training.model import Network
+from ..training.model import Network, count_parameters
 from ..training.recipe import Recipe, Stage, build_network, measured, training_data
 from ..training.train import TrainingData, prepare_training, train
 from ..training.transfer import transfer_weights
@@ -142,7 +142,7 @@ class Trainings:
         device = self.workspace.device
         examples = training_data(recipe)
         network = build_network(recipe)
-        parameters = sum(parameter.numel() for parameter in network.parameters())
+        parameters = count_parameters(network)
         torch.set_num_threads(self.workspace.threads if parameters > ONE_THREAD_BELOW else 1)
         if len(recipe.stages) > 1:
             before = self.network(recipe.upto(len(recipe.stages) - 2))

@@ -21,6 +21,7 @@ from ..runner.experiment import Cell
 from ..runner.tuning import SearchSpace
 from ..tasks.base import Task
 from ..training.cost import COUNTED, Planner, fitting
+from ..training.model import count_parameters
 from ..training.recipe import Recipe, build_network
 from .arms.base import (
     USUAL,
@@ -310,7 +311,7 @@ def _size(task: Task, arms: ArmRecipes, quantity: str, planner: Planner = COUNTE
     recipe = Recipe(task, arms.scratch_model, (arms.scratch,))
     if quantity == "flops":
         return planner.plan(recipe).flops_per_step
-    return float(sum(p.numel() for p in build_network(recipe).parameters()))
+    return float(count_parameters(build_network(recipe)))
 
 
 def _describe(arms: ArmRecipes) -> str:

@@ -27,6 +27,7 @@ from ..report.figures.scaling import Measurement
 from ..system.files import FORMAT, explain_errors, write_bytes, write_json
 from ..system.hardware import environment, limit_memory, peak_memory
 from ..system.startup import keep_memory
+from .model import count_parameters
 
 WARM_UP_LENGTH = 16
 MIN_SECONDS = 0.5  # total time of the timed passes
@@ -158,7 +159,7 @@ def _measure(trial: Trial) -> dict[str, Any]:
     clock = benchmark.timer if on_gpu else time.process_time
     timer = benchmark.Timer("run(layers, x)", globals={"run": _pass, "layers": layers, "x": x}, timer=clock)
     seconds = timer.blocked_autorange(min_run_time=MIN_SECONDS).median
-    return {"parameters": sum(p.numel() for p in layers.parameters()), "seconds": seconds, "bytes": growth}
+    return {"parameters": count_parameters(layers), "seconds": seconds, "bytes": growth}
 
 
 def _pass(layers: nn.ModuleList, x: Tensor) -> None:

@@ -33,7 +33,7 @@ from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
 from .memory import LESS_MEMORY
-from .model import Model
+from .model import Model, count_parameters, real_size
 from .optim import Optim
 from .recipe import (
     Budget,
@@ -157,7 +157,7 @@ class Planner:
                 per_step = 6.0 * positions * parameters
             else:
                 network = _network(recipe)
-                parameters = sum(p.numel() for p in network.parameters())
+                parameters = count_parameters(network)
                 per_step = _of_shipped_results().get(_key(replace(recipe, seed=0)), 0.0)
                 per_step = per_step or _flops_per_step(recipe, network, data, order)
                 per_step += recipe.last.optim.flops(network, recipe.model.mixer.slow())
@@ -418,7 +418,7 @@ def _parameters(recipe: Recipe) -> int:
     if key not in _sizes:
         _sizes[key] = shipped_sizes().get(key) or size_below_head(recipe)
     head = stage.objective.head(recipe.task_of(stage).form, recipe.model.width, recipe.model.pooling)
-    return _sizes[key] + sum(p.numel() for p in head.parameters())
+    return _sizes[key] + count_parameters(head)
 
 
 _sizes: dict[str, int] = {}
@@ -436,7 +436,7 @@ def size_below_head(recipe: Recipe) -> int:
     """Return the number of parameters below the head; blocks after the second are as large as the second."""
     depth = recipe.model.depth
     network = build_on_meta(replace(recipe, model=replace(recipe.model, depth=min(2, depth))))
-    sizes = {name: p.numel() for name, p in network.named_parameters() if "head." not in name}
+    sizes = {name: real_size(p) for name, p in network.named_parameters() if "head." not in name}
     further = sum(size for name, size in sizes.items() if ".blocks.1." in f".{name}")
     return sum(sizes.values()) + max(0, depth - 2) * further
 

@@ -23,7 +23,7 @@ from ..mixers.base import LayerContext, Mixer
 from ..registry import name_of, ships
 from ..shapes import PaddingMask, Vectors
 from .flops import count_flops
-from .model import Model
+from .model import Model, count_parameters
 from .recipe import Recipe, digests_of
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative to the largest output
@@ -98,7 +98,7 @@ def check(mixer: Mixer, place: LayerContext, probes: Collection[str] = ()) -> Ch
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer = _layer(mixer, place)
-        parameters = sum(p.numel() for p in layer.module.parameters())
+        parameters = count_parameters(layer.module)
         first_pass = _try_probe("length limit", _first_pass, layer)
         if first_pass.result == "fails":
             # The reason may be weights that are never set: they hold what was in memory, at times NaN.

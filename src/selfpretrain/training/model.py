@@ -363,6 +363,16 @@ def _copied_buffers(block: nn.Module) -> Iterator[None]:
             buffers.update(before)
 
 
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of real parameters; a complex one counts as two, however it is stored."""
+    return sum(map(real_size, module.parameters()))
+
+
+def real_size(weight: Tensor) -> int:
+    """Return how many real numbers a weight has."""
+    return weight.numel() * (2 if weight.is_complex() else 1)
+
+
 def check_memory(block: int, depth: int) -> None:
     """Check, before building them, that the weights of ``depth`` equal blocks fit into memory.
 
