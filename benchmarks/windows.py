@@ -214,6 +214,8 @@ def draw(curves: Curves, chance: float, path: Path) -> None:
         axis.tick_params(labelsize=7)
     for axis in panels[len(curves) :]:
         axis.set_visible(False)
+    for axis in panels[len(curves) - PANELS : len(curves)]:
+        axis.tick_params(labelbottom=True)  # what is below them is not shown
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8)
     figure.supxlabel("learning rate", fontsize=8)
     figure.supylabel("validation score in %", fontsize=8)
