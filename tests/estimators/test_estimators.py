@@ -517,13 +517,6 @@ def test_a_fit_that_fails_leaves_everything_as_it_was(monkeypatch):
         torch.set_num_threads(threads)
 
 
-def test_a_second_fit_knows_no_width_of_a_table_that_the_first_had():
-    model = SequenceClassifier(**TOY).fit([[float(i), i % 2, 0.5] for i in range(24)], [0, 1] * 12)
-    model.fit(np.ones((24, 5)) * np.arange(24)[:, None] % 2, [0, 1] * 12)
-    model.fit([[float(i), i % 2, 0.5] for i in range(24)], [0, 1] * 12)
-    assert len(model.predict(np.zeros((2, 3)))) == 2
-
-
 def test_before_a_fit_there_is_no_score():
     with pytest.raises(NotFittedError):
         SequenceClassifier(**TOY).score(X, y)

@@ -13,6 +13,7 @@ import pytest
 import paper_data
 from selfpretrain import registry
 from selfpretrain.data.paths import folders
+from selfpretrain.runner.archive import Archive
 from selfpretrain.runner.plan import plan_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import SHIPPED
@@ -96,6 +97,14 @@ def test_every_planned_stage_ships_and_no_other(name, here):
     found = {stage for stage in ships if here(stage)}
     assert found <= planned(name)[1]
     assert found == planned(name)[1] or name in paper_data.UNFINISHED
+
+
+@pytest.mark.slow
+def test_a_stage_that_several_studies_share_has_one_result():
+    found = {}
+    for file in sorted(SHIPPED.glob("*.small.jsonl.xz")):
+        for stage, score in Archive(file).scores().items():
+            assert found.setdefault(stage, score) == score, f"{stage} of {file.name}"
 
 
 def counts_that_ship():

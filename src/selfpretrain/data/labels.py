@@ -254,7 +254,8 @@ def _column(y: Any, dtype: type | None = None) -> tuple[np.ndarray, np.ndarray]:
         # NumPy cuts the text of members of an Enum that are words to the lengths of these.
         objects |= any(isinstance(x, str) and type(x) not in (str, np.str_) for x in others)
         # Beside NaN, whole numbers become floats, of which not all are as exact.
-        objects |= any(isinstance(x, Integral) and abs(int(x)) > EXACT for x in others)
+        whole = (x for x in others if isinstance(x, Integral) and not isinstance(x, np.timedelta64))
+        objects |= any(abs(int(x)) > EXACT for x in whole)
     y = _objects(y) if objects else column_or_1d(np.asarray(y), warn=True)
     if y.dtype.kind in "mM" and np.datetime_data(y.dtype)[0] == "ns":  # else Python has no time for them
         coarser = y.astype(f"{y.dtype.kind}8[us]")
