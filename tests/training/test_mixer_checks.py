@@ -181,6 +181,13 @@ def test_a_layer_that_prints_leaves_json_alone(capsys):
     assert code == 0 and json.loads(said.out)["checks"] and "shape" in said.err
 
 
+def test_a_layer_that_prints_in_a_worker_leaves_json_alone(capfd, tmp_path):
+    command = ["compare", "--task", "digits", "--mixers", "contract_toys:Loud", "--scale", "smoke", "--json"]
+    assert app.run([*command, "--seeds", "1", "--jobs", "2", "--runs", str(tmp_path)]) == 0
+    said = capfd.readouterr()
+    assert json.loads(said.out)["rows"] and "shape" in said.err
+
+
 def test_the_command_probes_every_form_and_plain_modules(capsys):
     code, said = check_command(capsys, "window")
     assert (code, said.out.count("can be pretrained: masked")) == (0, 2)

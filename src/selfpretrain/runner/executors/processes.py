@@ -156,6 +156,7 @@ _worker: dict[str, Any] = {}
 
 
 def _start_worker(events: Any, stop: Any, devices: Any, stages_per_gpu: int = 1) -> None:
+    sys.stdout = sys.stderr  # layers of one's own may print, and standard output may be for JSON alone
     _worker["events"] = events
     _worker["stop"] = stop
     if device := devices.get():  # must be set before CUDA is initialized
