@@ -23,7 +23,6 @@ What ``fit`` makes of the same loci, nine hours: ``python experiments/genes.py``
 """
 
 import argparse
-import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -113,22 +112,32 @@ def _name(loci: int | None) -> str:
 
 
 def main() -> None:
-    """Fit with a time limit on every number of loci, and write the table."""
+    """Fit with a time limit on every number of loci; finished ones are in the table, and stay."""
     parser = argparse.ArgumentParser(description="fit on the task genes")
     parser.add_argument("--minutes", type=float, default=MINUTES)
+    parser.add_argument(
+        "--loci", nargs="+", choices=[_name(loci) for loci in LOCI], default=["all", "20", "100"]
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(SEEDS)))
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("genes_fit.tsv"))
     options = parser.parse_args()
-    rows: list[tuple[object, ...]] = [("loci", "seed", "accuracy", "MCC", "kept")]
-    for seed in range(SEEDS):
-        for loci in LOCI:
-            task = Genes(loci=loci)
-            model = PositionClassifier(minutes=options.minutes, random_state=seed).fit(task)
-            scores = model.evaluate(task)
-            values = (f"{scores[name].value:.4f}" for name in ("accuracy", "MCC"))
-            rows.append((_name(loci), seed, *values, model.kept_))
-            print(*rows[-1], sep="\t", flush=True)
-            with options.output.open("w", newline="") as file:
-                csv.writer(file, delimiter="\t", lineterminator="\n").writerows(rows)
+    if not options.output.exists():
+        options.output.write_text("loci\tseed\taccuracy\tMCC\tkept\n")
+    finished = {tuple(line.split("\t")[:2]) for line in options.output.read_text().splitlines()}
+    for seed in options.seeds:
+        for loci in options.loci:
+            if (loci, str(seed)) not in finished:
+                line = _fit(None if loci == "all" else int(loci), seed, options.minutes)
+                with options.output.open("a") as file:
+                    file.write(line + "\n")
+
+
+def _fit(loci: int | None, seed: int, minutes: float) -> str:
+    task = Genes(loci=loci)
+    model = PositionClassifier(minutes=minutes, random_state=seed).fit(task)
+    scores = model.evaluate(task)
+    values = (f"{scores[name].value:.4f}" for name in ("accuracy", "MCC"))
+    return "\t".join((_name(loci), str(seed), *values, model.kept_))
 
 
 if __name__ == "__main__":
