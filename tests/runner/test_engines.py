@@ -167,6 +167,11 @@ def test_every_flag_that_asks_for_a_gpu_has_stages_use_it(settings, device, tmp_
     assert Workspace(tmp_path, executor_settings=settings).stage_device == device
 
 
+def test_jobs_of_a_folder_are_found_by_all_its_paths(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert slurm.job_name(tmp_path / "link" / "runs") == slurm.job_name(tmp_path / "runs")
+
+
 def watched(stages, cluster):
     """An executor whose only job has left the queue."""
     executor = slurm.Slurm(Workspace(cluster.folder, quiet=True))

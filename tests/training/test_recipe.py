@@ -224,7 +224,7 @@ def test_a_module_that_is_edited_and_loaded_again_is_another(labpkg):
 def test_code_that_is_typed_has_no_fingerprint(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     monkeypatch.setattr(toys.Majority, "__module__", "__main__")
-    with pytest.raises(SpecError, match=r"save it in a file, and import that$"):
+    with pytest.raises(SpecError, match=r"save it in a file .*, and import that$"):
         fingerprint(
             Recipe(toys.Majority(), Model(Attention(), width=8), (Stage(Classify(), Budget(steps=1)),))
         )

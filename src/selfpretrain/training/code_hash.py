@@ -50,7 +50,8 @@ def source_of(module: str) -> str:
 
 def _read_source(module: str) -> str:
     if module == "__main__" and "__file__" not in vars(sys.modules[module]):
-        raise SpecError("code typed into an interpreter has no versions; save it in a file, and import that")
+        advice = "save it in a file (in a notebook: %%writefile mylab.py), and import that"
+        raise SpecError(f"code typed into an interpreter or a notebook has no versions; {advice}")
     spec = _spec(module)
     if spec is not None and isinstance(spec.loader, InspectLoader):  # does not run the module
         source = spec.loader.get_source(module) or ""

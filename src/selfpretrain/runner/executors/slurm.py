@@ -191,7 +191,7 @@ def _failure(stage: PlannedStage, trace: str, advice: str) -> Outcome:
 
 def job_name(runs: Path) -> str:
     """Return the Slurm job name of a runs folder."""
-    return f"selfpretrain-{digest_of(str(runs.absolute()).encode())[:8]}"
+    return f"selfpretrain-{digest_of(str(runs.resolve()).encode())[:8]}"
 
 
 def count_queued(runs: Path) -> Counter[str] | None:
