@@ -74,7 +74,7 @@ def one_epoch(task, objective):
 
 def test_the_slowest_of_arithmetic_memory_and_launches_decides():
     card = GPUS["a100"]
-    few = StepTrace(1.0, 1, 1.0, 1, True, {})
+    few = StepTrace(1.0, 1, 1.0, 1, True)
     assert card.seconds(replace(few, flops=1e15)) == 1e15 / (SHARE * card.half)
     assert card.seconds(replace(few, bytes_moved=1e12)) == 1e12 / (SHARE * card.bandwidth)
     assert card.seconds(replace(few, kernels=1000)) == 1000 * LAUNCH

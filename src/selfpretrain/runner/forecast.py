@@ -146,7 +146,7 @@ def on_gpu(recipe: Recipe, card: Gpu, planner: Planner = COUNTED) -> OnGpu:
     except Untraceable:
         fits = "not forecast"
         gigabytes = None
-        trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False, {})
+        trace = StepTrace(planned.flops_per_step, 0, 0.0, 0, False)
     step = card.seconds(trace)
     budget = stage.budget
     evaluated = stage.evals * len(validation_data(recipe)) / stage.batch

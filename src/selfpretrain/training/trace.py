@@ -8,10 +8,7 @@ cuDNN; state matrices that are in float64 on CUDA count as float32.
 import csv
 import hashlib
 import json
-import sys
 import weakref
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -36,8 +33,6 @@ from .shortcuts import shortcut
 from .step import step
 from .transfer import freeze
 
-LARGE = 1 << 20
-"""Bytes from which the line of code that made a tensor is noted."""
 MANY = 20_000
 """Operations of a step beyond which it is traced at short lengths, and extrapolated linearly."""
 SHORTEST = 16
@@ -50,7 +45,6 @@ PASSES = {"adam": 7, "clip": 3}
 """Times that weights, gradients and moments are read or written by the optimizer, and by clipping."""
 CLIP_KERNELS = 8
 """Kernels of clipping beside those that pass over the gradients."""
-OURS = "/selfpretrain/"
 SHIPPED_TRACES = Path(__file__).with_name("shipped_traces.tsv")
 """Traces of the papers' stages, for forecasts: made by tools/traces.py, and not again with every edit."""
 
@@ -68,7 +62,6 @@ class StepTrace:
     bytes_moved: float  # read and written by kernels
     peak_bytes: int  # weights, their average, the best, gradients, optimizer and activations at their peak
     independent: bool  # whether no example depends on others or on random numbers, as far as is seen
-    by_source: Mapping[str, int]  # bytes at the peak, by what they are or the line of code that made them
 
     @classmethod
     def line(cls, first: "StepTrace", second: "StepTrace", at: float | int) -> "StepTrace":
@@ -77,14 +70,12 @@ class StepTrace:
         def on(a: float | int, b: float | int) -> float:
             return float(a + at * (b - a))
 
-        sources = {*first.by_source, *second.by_source}
         return cls(
             on(first.flops, second.flops),
             round(on(first.kernels, second.kernels)),
             on(first.bytes_moved, second.bytes_moved),
             round(on(first.peak_bytes, second.peak_bytes)),
             first.independent,
-            {s: round(on(first.by_source.get(s, 0), second.by_source.get(s, 0))) for s in sources},
         )
 
 
@@ -156,7 +147,6 @@ def shipped_traces() -> dict[str, StepTrace]:
             float(row["bytes_moved"]),
             int(row["peak_bytes"]),
             row["independent"] == "yes",
-            {},
         )
         for row in shipped_rows()
     }
@@ -180,8 +170,7 @@ def _trace_now(recipe: Recipe, length: int, padded: bool) -> StepTrace:
     if parts > 2:  # all micro-batches after the first cost the same, and memory is freed after each
         first = [replace(stage, batch=stage.batch // parts * n, grad_accumulation=n) for n in (1, 2)]
         one, two = (_trace_now(recipe.with_last(each), length, padded) for each in first)
-        all_parts = StepTrace.line(one, two, parts - 1)
-        return replace(all_parts, peak_bytes=two.peak_bytes, by_source=two.by_source)
+        return replace(StepTrace.line(one, two, parts - 1), peak_bytes=two.peak_bytes)
     network = network_on_meta(recipe)
 
     def trace(positions: int, most: int | None = None) -> StepTrace:
@@ -228,15 +217,14 @@ def _trace(network: Network, recipe: Recipe, length: int, padded: bool, most: in
     for each in network.networks():
         each.recompute_activations(stage.activation_checkpointing)
     tracer = _Tracer(most)
-    tracer.hold("weights", network.state_dict().values())
-    tracer.hold("batch", [targets.batch.inputs, targets.batch.padding_mask, targets.labels])
+    tracer.hold(network.state_dict().values())
+    tracer.hold([targets.batch.inputs, targets.batch.padding_mask, targets.labels])
     trained = [p for p in network.parameters() if p.requires_grad]
     size = sum(p.numel() * p.element_size() for p in trained)
     weights = sum(x.numel() * x.element_size() for x in network.state_dict().values())
     tracer.independent = recipe.model.norm != "batch"
-    tracer.events += [("optimizer", 2 * size), ("best weights", weights)]
-    if stage.average:
-        tracer.events.append(("average", weights))
+    tracer.allocate(2 * size)  # by the optimizer
+    tracer.allocate(weights * (2 if stage.average else 1))  # the best weights, and their average
     unclipped = replace(stage, optim=replace(stage.optim, clip=0.0))
     with alone(), as_on_cuda() as kernels, torch.enable_grad(), tracer:
         step(network, _NoOptimizer(), unclipped, form, targets)
@@ -307,8 +295,9 @@ class _Tracer(DispatchMode):
         self.moved = 0.0
         self.independent = True  # whether no operation was of those of ``_is_shared``
         self.operations = 0
-        self.events: list[tuple[str, int]] = []  # allocations and, negative, releases, in their order
-        self.live: dict[int, tuple[Any, str, int]] = {}  # storages: reference, source, bytes
+        self.bytes = 0  # allocated now
+        self.peak = 0
+        self.live: dict[int, tuple[Any, int]] = {}  # storages: reference, bytes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -331,11 +320,16 @@ class _Tracer(DispatchMode):
             self.flops += formula(*args, **kwargs, out_val=out)
         return out
 
-    def hold(self, source: str, tensors: Any) -> None:
+    def hold(self, tensors: Any) -> None:
         """Note tensors that are there before the step and after it."""
         for x in tensors:
             if x is not None and x.is_meta:
-                self._note(x, source)
+                self._note(x)
+
+    def allocate(self, size: int) -> None:
+        """Count bytes that are allocated or, if negative, released."""
+        self.bytes += size
+        self.peak = max(self.peak, self.bytes)
 
     def add_optimizer(self, tensors: int, size: int, clips: bool) -> None:
         """Count clipping and a step of fused AdamW."""
@@ -345,32 +339,21 @@ class _Tracer(DispatchMode):
 
     def found(self, more_kernels: int) -> StepTrace:
         """Return everything that was counted."""
-        total = peak = at = 0
-        for i, (_, size) in enumerate(self.events):
-            total += size
-            if total > peak:
-                peak = total
-                at = i
-        sources: Counter[str] = Counter()
-        for source, size in self.events[: at + 1]:
-            sources[source] += size
-        largest = {source: size for source, size in sources.most_common() if size > 0}
         kernels = self.kernels + more_kernels
-        return StepTrace(self.flops, kernels, self.moved, peak, self.independent, largest)
+        return StepTrace(self.flops, kernels, self.moved, self.peak, self.independent)
 
-    def _note(self, x: Tensor, source: str = "") -> None:
+    def _note(self, x: Tensor) -> None:
         storage = x.untyped_storage()
         key = storage._cdata
         if key in self.live:
             return
         size = storage.nbytes()
-        source = source or (_line() if size >= LARGE else "small tensors")
-        self.live[key] = weakref.ref(storage, lambda _: self._release(key)), source, size
-        self.events.append((source, size))
+        self.live[key] = weakref.ref(storage, lambda _: self._release(key)), size
+        self.allocate(size)
 
     def _release(self, key: int) -> None:
-        _, source, size = self.live.pop(key)
-        self.events.append((source, -size))
+        _, size = self.live.pop(key)
+        self.allocate(-size)
 
 
 def _tensors(values: Any) -> list[Tensor]:
@@ -379,13 +362,7 @@ def _tensors(values: Any) -> list[Tensor]:
         return [values]
     if not isinstance(values, (list, tuple)):
         return []
-    found = []
-    for each in values:
-        if isinstance(each, Tensor):
-            found.append(each)
-        elif isinstance(each, (list, tuple)):
-            found += _tensors(each)
-    return found
+    return [x for each in values for x in _tensors(each)]
 
 
 EMPTY = ("empty", "detach", "alias", "lift_fresh", "resize_", "_unsafe_view", "_local_scalar_dense", "set_")
@@ -406,14 +383,3 @@ def _is_shared(func: Any, args: Any) -> bool:
     if rates:  # attention, whose arguments end before those that are as usual
         return len(args) > rates[0] and bool(args[rates[0]])
     return torch.Tag.nondeterministic_seeded in func.tags or "batch_norm" in func.overloadpacket.__name__
-
-
-def _line() -> str:
-    """Return the line of this package that runs now."""
-    frame: Any = sys._getframe(3)
-    while frame is not None:
-        _, ours, name = frame.f_code.co_filename.rpartition(OURS)
-        if ours and not name.startswith(("training/trace", "training/cuda_kernels", "training/step")):
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "gradients"
