@@ -103,7 +103,7 @@ def share(name: str, length: int, rounds: int) -> list[str]:
     def once() -> None:
         loss().backward()
 
-    flops = sum(count_flops(layer, loss))
+    flops = count_flops(layer, loss)
     once()
     found = [(taken(once), product()) for _ in range(rounds)]
     seconds = statistics.median(each[0] for each in found)
@@ -132,7 +132,7 @@ def steps_apart(steps: int, rounds: int) -> Table:
         whole = sum(seconds.values())
         network = build_network(recipe)
         inputs = recipe.task.load("train").batch(torch.arange(batch)).inputs
-        flops = sum(count_flops(network, lambda net=network, x=inputs: net(x).square().mean()))
+        flops = count_flops(network, lambda net=network, x=inputs: net(x).square().mean())
         attained = statistics.median(flops / sum(each.values()) / rate for each, rate in found)
         parts = [f"{seconds[name] / whole:.0%}" for name in WORK]
         table.append([f"{width}, {length}, {batch}", f"{1e3 * whole:.1f}", *parts, f"{attained:.0%}"])

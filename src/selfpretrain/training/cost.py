@@ -393,7 +393,7 @@ def _per_answer(head: nn.Module, views: int, width: int) -> float:
     x = torch.zeros(views, 2, width, requires_grad=True)
 
     def of(positions: int) -> float:
-        return sum(count_flops(head, lambda: head(x, None, torch.arange(positions)).sum()))
+        return count_flops(head, lambda: head(x, None, torch.arange(positions)).sum())
 
     return of(2) - of(1)
 
@@ -451,7 +451,7 @@ def _count(recipe: Recipe, network: nn.Module, targets: ObjectiveBatch) -> float
     key = json.dumps([plain, digests_of(plain)]), form, sizes
     if key not in _counts:
         _counts[key] = count_step(network, stage.objective, form, targets)
-    return sum(_counts[key])
+    return _counts[key]
 
 
-_counts: dict[tuple[object, ...], tuple[float, float]] = {}
+_counts: dict[tuple[object, ...], float] = {}

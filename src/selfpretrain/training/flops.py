@@ -15,13 +15,12 @@ from ..objectives.base import Objective, ObjectiveBatch, loss_of
 from ..system.distributed import alone
 
 aten = torch.ops.aten
-FFTS = {aten._fft_r2c, aten._fft_c2r, aten._fft_c2c}
 
 
 def count_step(
     network: nn.Module, objective: Objective, form: SequenceSpec, targets: ObjectiveBatch
-) -> tuple[float, float]:
-    """Return the FLOPs of a forward and backward pass over a batch: (all but FFTs, FFTs)."""
+) -> float:
+    """Return the FLOPs of a forward and backward pass over a batch."""
 
     def loss() -> torch.Tensor:
         outputs = network(*targets.network_inputs())
@@ -30,12 +29,12 @@ def count_step(
     return count_flops(network, loss)
 
 
-def count_flops(network: nn.Module, loss: Callable[[], torch.Tensor]) -> tuple[float, float]:
-    """Return the FLOPs of a loss and its gradients, which are dropped: (all but FFTs, FFTs)."""
+def count_flops(network: nn.Module, loss: Callable[[], torch.Tensor]) -> float:
+    """Return the FLOPs of a loss and its gradients, which are dropped."""
     with alone(), torch.enable_grad(), _Counter() as counter:
         loss().backward()
     network.zero_grad(set_to_none=True)
-    return float(counter.rest), float(counter.ffts)
+    return float(counter.total)
 
 
 class DispatchMode(TorchDispatchMode):
@@ -51,8 +50,7 @@ class _Counter(DispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rest = 0
-        self.ffts = 0
+        self.total = 0
         self.formulas = flop_formulas()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -65,10 +63,8 @@ class _Counter(DispatchMode):
                 return decomposed
             _PRIMITIVES.add(func)
         out = func(*args, **kwargs)
-        if formula is not None and func.overloadpacket in FFTS:
-            self.ffts += formula(*args, **kwargs, out_val=out)
-        elif formula is not None:
-            self.rest += formula(*args, **kwargs, out_val=out)
+        if formula is not None:
+            self.total += formula(*args, **kwargs, out_val=out)
         return out
 
 

@@ -112,7 +112,7 @@ def check(mixer: Mixer, place: LayerContext, probes: Collection[str] = ()) -> Ch
             trained = _training_copy(layer)
             x = trained.draw()[:1].requires_grad_()
             with contextlib.suppress(Exception):  # reported by the probe "gradients"
-                flops = sum(count_flops(trained.module, lambda: trained.run(x, None).sum()))
+                flops = count_flops(trained.module, lambda: trained.run(x, None).sum())
         return Check(name_of(mixer), place, parameters, flops, results, mixer.denoises)
 
 
