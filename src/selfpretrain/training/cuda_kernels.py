@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
+from torch.utils._pytree import tree_map_only
 
 from ..mixers.base import LayerContext, Mixer
 from ..mixers.common.pairs import MIN_FLEX_LENGTH, MIN_FLEX_WIDTH, BlockNeighbours, Pairs
@@ -47,9 +48,9 @@ class CudaKernels(TorchFunctionMode):
         kwargs = kwargs or {}
         name = getattr(function, "__name__", "")
         if self.half and name in HALF:
-            args, kwargs = _each(self._halved, args, kwargs)
+            args, kwargs = tree_map_only(Tensor, self._halved, (args, kwargs))
         elif self.half and name in SINGLE:
-            args, kwargs = _each(_single, args, kwargs)
+            args, kwargs = tree_map_only(Tensor, _single, (args, kwargs))
         if name == "scaled_dot_product_attention" and args[0].is_meta:
             return _attend(*args, **kwargs)
         if name == "dropout" and args[0].is_meta:
@@ -219,17 +220,6 @@ def _as_bias(mask: Tensor, q: Tensor, k: Tensor) -> Tensor:
     L = mask.shape[-1]
     mask = F.pad(mask, (0, -L % 16))[..., :L] if L % 16 else mask
     return mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-
-
-def _each(cast: Callable[[Tensor], Tensor], args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Apply a function to tensors among arguments, and in lists of them."""
-
-    def one(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            return cast(x)
-        return type(x)(map(one, x)) if type(x) in (list, tuple) else x
-
-    return tuple(map(one, args)), {name: one(x) for name, x in kwargs.items()}
 
 
 def _single(x: Tensor) -> Tensor:
