@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from pydantic import Field
 from torch import Tensor
 
@@ -162,12 +163,10 @@ class Paths(Task):
 
 def _count_around(picture: np.ndarray, coordinates: np.ndarray, reach: int) -> np.ndarray:
     """Return (n, ends) counts of drawn cells in the square of 2 reach + 1 cells per side around every end."""
-    sums = np.pad(picture, ((0, 0), (reach + 1, reach), (reach + 1, reach))).cumsum(1).cumsum(2)
+    padded = np.pad(picture, ((0, 0), (reach, reach), (reach, reach)))
+    squares = sliding_window_view(padded, (2 * reach + 1, 2 * reach + 1), axis=(1, 2))
     top, left = np.moveaxis(coordinates, -1, 0)
-    row = np.arange(len(picture))[:, None]
-    low = top + 2 * reach + 1
-    right = left + 2 * reach + 1
-    return sums[row, low, right] - sums[row, top, right] - sums[row, low, left] + sums[row, top, left]
+    return squares[np.arange(len(picture))[:, None], top, left].sum((-2, -1))
 
 
 @functools.lru_cache(maxsize=2)

@@ -168,13 +168,10 @@ class Slurm(Executor):
     def stop(self) -> None:
         """Cancel all jobs; running ones receive SIGTERM and save a checkpoint."""
         self._stopping = True
-        self._cancel()
+        self.close()
 
     def close(self) -> None:
         """Cancel all jobs that are left."""
-        self._cancel()
-
-    def _cancel(self) -> None:
         ids = sorted({str(submitted.job_id) for submitted in self._submitted.values()})
         for first in range(0, len(ids), MAX_ARRAY):
             _run_command("scancel", *ids[first : first + MAX_ARRAY])
