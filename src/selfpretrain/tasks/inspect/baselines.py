@@ -21,8 +21,9 @@ from ..base import Task
 from ..simple.features import ALL, Matrix
 from ..simple.methods import SELF_TRAINED, Fitted, Method, simple_methods, targets_and_weights
 
+MAX_EXAMPLES = 5_000  # maximum examples to fit on, and to select on, for all but the fast methods
+MAX_POSITIONS = 320_000  # the same where every position is an example
 QUICK = 60_000  # maximum examples to fit fast methods on
-MAX_POSITIONS = 320_000  # maximum positions of examples to fit on, where every position is classified
 COMMONEST = "commonest class"
 MEAN = "mean"
 COPY = "copy of an overlapping training example"
@@ -31,25 +32,22 @@ GUESSES = (COMMONEST, MEAN, COPY)  # methods that do not learn from the content 
 Splits = Mapping[Split, SequenceDataset]
 
 
-def baseline_scores(task: Task, limit: int = 5000) -> dict[str, float]:
+def baseline_scores(task: Task) -> dict[str, float]:
     """Return the scores of simple methods on all labelled test examples, by name of the method.
 
     The most frequent class or the mean, the shortcuts of the task, and the baselines among the simple methods
     that suit the data; some of these see training sequences without a label, too. Where test examples share
     positions with training examples, as overlapping windows of a recording do: the label of the nearest one.
 
-    Args:
-        limit: maximum examples to fit on, and to select on, for all but the fast methods; fewer where every
-            position is an example.
-
     Raises:
         DataError: if a split has no labelled example.
     """
     form = task.form
+    limit = MAX_EXAMPLES
     if isinstance(form.target, PositionClasses):
         limit = min(limit, max(MAX_POSITIONS // form.length, 1))
     splits = {split: labelled_examples(task, split, limit) for split in SPLITS}
-    many = {split: labelled_examples(task, split, max(limit, QUICK)) for split in SPLITS}
+    many = {split: labelled_examples(task, split, QUICK) for split in SPLITS}
     train = task.load("train")
     kinds = (train.labelled, ~train.labelled)
     everything = train.take(torch.cat([_at_most(kind.nonzero()[:, 0], limit, "train") for kind in kinds]))
