@@ -289,6 +289,46 @@ def test_numbers_with_signs_between_thousands_are_no_lists(tmp_path, options):
     assert plan(path).notes == []
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["{} mV", "{}%", "\u2212{}.5", "1\u00a0{}", "1'{}", "1 {},5", "[[{}, 1], [2, 3]]", "array([{}, 2.5])"],
+)
+def test_numbers_in_a_form_that_is_not_read_are_no_text_and_no_events(tmp_path, cell):
+    rows = [f"p{i // 4};{i};{cell.format(100 + i)};{i % 7};{i % 5};{'ab'[i // 4 % 2]}" for i in range(80)]
+    path = written(tmp_path / "t.csv", "id;time;t0;t1;t2;label", *rows)
+    for options in ({"sequence": "t0"}, {"id": "id", "time": "time", "value": "t0"}):
+        with pytest.raises(DataError, match=r"column 't0' (holds .* not read as a number|separates thous)"):
+            plan(path, **options)
+        assert plan(path, **options, kind="text" if "sequence" in options else "tokens").signal == "tokens"
+    rows = [f"{i % 5 + 1} %;{';'.join(str(i * t % 7) for t in range(1, 6))};{'ab'[i % 2]}" for i in range(40)]
+    path = written(tmp_path / "t.csv", "t0;t1;t2;t3;t4;t5;label", *rows)
+    assert plan(path).notes[0].startswith("column 't0' is not used: it holds '1 %', which is not read")
+
+
+def test_a_column_with_spaces_between_thousands_is_no_column_of_lists(tmp_path):
+    rows = [f"{i} 120;{i};{i % 5};{'ab'[i % 2]}" for i in range(1, 40)]
+    path = written(tmp_path / "t.csv", "t0;t1;t2;label", *rows)
+    with pytest.raises(DataError, match="column 't0' may hold numbers with spaces between thousands"):
+        plan(path)
+    assert sequences(path, sequence="t0")[0][4] == [5, 120]
+
+
+@pytest.mark.parametrize("missing", ["nan", "NaN", "null"])
+def test_lists_that_all_lack_a_number_are_lists(tmp_path, missing):
+    rows = [f"[{i}.5, {missing}, 1.5];{'ab'[i % 2]}" for i in range(40)]
+    path = written(tmp_path / "t.csv", "x;label", *rows)
+    with pytest.raises(DataError, match="line 2: column 'x', position 1 is missing"):
+        sequences(path)
+    assert sequences(path, missing="fill")[0][5] == [5.5, 3.5, 1.5]
+
+
+@pytest.mark.parametrize("date", ["{:02}.01.2024 12:30", "1/{}/2024 1:30 PM", "2024/01/{:02}"])
+def test_dates_of_all_countries_are_no_sequences_beside_numbers(tmp_path, date):
+    rows = [f"{date.format(i % 28 + 1)};{i % 7};{i % 5};{'ab'[i % 2]}" for i in range(40)]
+    made = plan(written(tmp_path / "t.csv", "when;t1;t2;label", *rows))
+    assert made.layout["sequence"] == ["t1", "t2"]
+
+
 def test_columns_that_are_named_are_read_or_refused(tmp_path):
     path = written(tmp_path / "t.csv", "t1;t2;label", *(f"{i} 2 3;{i};{'ab'[i % 2]}" for i in range(12)))
     with pytest.raises(DataError, match=r"'t1' holds lists, but 't2' does not; give --sequence one kind"):

@@ -22,11 +22,14 @@ from .divisions import visible_files
 from .numerals import (
     MEASURED,
     NUMBER,
+    SPACED,
+    WHOLE,
     Sign,
     decimal_sign,
     has_amounts,
     has_commas,
     has_doubtful_points,
+    odd_number,
     share_of,
 )
 from .options import ImportOptions
@@ -42,10 +45,11 @@ MOMENTS = ("time", "timestamp", "datetime", "date", "day", "hour", "step", "fram
 """Column names that suggest a long table, in which they repeat."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
-LISTED = rf"({NUMPY}{NUMBER}\)|{NUMBER})"
+LISTED = rf"({NUMPY}{NUMBER}\)|{NUMBER}|(?i:nan|null|none|na|[-+]?inf))"
 SEVERAL = rf"[\[(]?\s*{LISTED}([,;\s]+{LISTED})+\s*[\])]?"  # regular expression of two or more numbers
-TIME = r"\d\d:\d\d(:\d\d([.,]\d+)?)? ?(Z|[-+]\d\d:?\d\d)?"
-DATE = rf"\d{{4}}-\d\d-\d\d([T ]{TIME})?"  # regular expression of a date, perhaps with a time
+TIME = r"\d?\d:\d\d(:\d\d([.,]\d+)?)? ?(Z|[-+]\d\d:?\d\d|[aApP][mM])?"
+DAY = r"(\d{4}-\d\d-\d\d|\d{4}[/.]\d\d?[/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})"
+DATE = rf"{DAY}([T ]{TIME})?"  # regular expression of a date, perhaps with a time
 MEDIA = rf"(?i:.+({'|'.join(map(re.escape, (*SOUNDS, *TEXTS)))}))"
 """Regular expression of the name of a recording or text."""
 FORMS = {
@@ -237,6 +241,9 @@ def _hints(
         hints.append(f"numbers that {said}: {join_names(left)}; --sequence takes all that it names")
     if form == "wide" and has_doubtful_points([sample[column] for column in layout.sequence]):
         hints.append("numbers such as 1.120 have a decimal point; if it separates thousands, remove it")
+    odd = [c for c in others if c not in left and _odd(sample[c])]
+    if odd and not options.sequence:
+        hints.append(f"column {odd[0]!r} is not used: it holds {_odd(sample[odd[0]])}")
     if form == "text" and not options.sequence and len(left) > 2:
         hints.append(f"the sequences are text; columns of numbers are not used: {join_names(left, 5)}")
     least = _size(sample[layout.sequence[0]]) if form == "text" else len(layout.sequence)
@@ -371,6 +378,9 @@ def _form(
             continue
         if odd := [c for c in held if has_amounts(sample[c])]:
             raise DataError(f"column {odd[0]!r} separates thousands; write 1120.50 for 1.120,50 or 1,120.50")
+        if not named and len(columns["numbers"]) > 1 and share_of(sample[held[0]], f"{SPACED}|{WHOLE}") == 1:
+            said = "may hold numbers with spaces between thousands; write 1120 for 1 120"
+            raise DataError(f"column {held[0]!r} {said}, or name it in --sequence if these are lists")
         if named and (odd := [c for c in candidates if c not in held]):
             raise DataError(
                 f"column {held[0]!r} holds lists, but {odd[0]!r} does not; give --sequence one kind"
@@ -383,7 +393,10 @@ def _form(
     longest = max(texts, key=lambda c: _size(sample[c]), default="")
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         # Text wins over fewer numeric columns than it has letters.
-        return "text", _one_text(candidates) if named else [longest]
+        chosen = _one_text(candidates) if named else [longest]
+        if options.kind != "text" and (odd := _odd(sample[chosen[0]])):
+            raise DataError(f"column {chosen[0]!r} holds {odd}; --kind text takes them for text")
+        return "text", chosen
     return "wide", numeric if len(numeric) > 1 else []
 
 
@@ -409,6 +422,11 @@ def _contents(texts: list[str], sample: dict[str, pa.Array], numeric: list[str])
 def _is_content(column: str, array: pa.Array) -> bool:
     """Return whether a text may be the sequences: no dates, and nothing that describes rows but media."""
     return not (_describes_rows(column) or share_of(array, DATE) == 1) or share_of(array, MEDIA) == 1
+
+
+def _odd(array: pa.Array) -> str:
+    """Return what is odd about numbers in a column of text, or "" if it holds other text, dates or files."""
+    return "" if share_of(array, f"{DATE}|{MEDIA}") > 0.5 else odd_number(array)
 
 
 def _describes_rows(column: str) -> bool:

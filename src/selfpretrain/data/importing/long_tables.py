@@ -11,7 +11,7 @@ from ...system.events import report_progress
 from ..sequences import SequenceKind, Sequences, positions
 from .cells import Where, is_text, label_words, read_numbers
 from .columns import facts_of, matching, refuse_labels, with_label
-from .numerals import MEASURED, Sign, decimal_sign, has_commas, share_of, with_points
+from .numerals import MEASURED, Sign, decimal_sign, has_commas, odd_number, share_of, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import check_column, check_memory, first_true, lists_of, notes_on, words
@@ -236,8 +236,11 @@ def _flat(
             if options.kind == "tokens" and _padded(only):  # 007 and 7 are two codes
                 events = sorted(words(only).drop_null().unique().to_pylist())
         except DataError as error:
+            advice = "; --kind tokens takes all for names of events"
             if options.kind == "auto" and share_of(only, MEASURED) > 0.5:
-                raise DataError(f"{error}; --kind tokens takes all for names of events") from error
+                raise DataError(f"{error}{advice}") from error
+            if options.kind == "auto" and (odd := odd_number(only)):
+                raise DataError(f"column {column!r} holds {odd}{advice}") from error
             events = sorted(words(only).drop_null().unique().to_pylist())
     if events:
         names = words(only)

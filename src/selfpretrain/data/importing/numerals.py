@@ -15,8 +15,15 @@ WHOLE = r"[-+]?\d+([eE][-+]?\d+)?"  # regular expression of a number without eit
 THOUSANDS = r"[-+]?[1-9]\d{0,2}(,\d{3})+"
 """Regular expression of a number whose commas may separate thousands."""
 
-AMOUNT = r"[-+]?\d{1,3}((\.\d{3})+,\d+|(,\d{3})+\.\d+)"
+AMOUNT = r"[-+]?\d{1,3}((\.\d{3})+,\d+|(,\d{3})+\.\d+|( \d{3})+,\d+)"
 """Regular expression of a number that separates both thousands and decimals: 1.120,50 and 1,120.50."""
+SPACED = r"[-+]?[1-9]\d{0,2}( \d{3})+"
+"""Regular expression of a number whose spaces may separate thousands."""
+ODD = (
+    r"(?s)[^\p{L}\d]*(array\(|tensor\()?[^\p{L}\d]*\d([^\p{L}]|\d[eE][-+]?\d)*"
+    r"(\p{L}{1,4}[^\p{L}\d]*){0,2}(\b(dtype|Name)\W.*)?"
+)
+"""Regular expression of numbers with units, other signs or brackets: 5 mV, 1'120, [[1, 2]], array([1])."""
 POINTED = r"[-+]?[1-9]\d{0,2}\.\d{3}"
 """Regular expression of a number whose point may separate thousands."""
 
@@ -43,6 +50,16 @@ def decimal_sign(table: Sequence[pa.Array], separator: str) -> Sign:
 def has_amounts(array: pa.Array) -> bool:
     """Return whether all cells are numbers, some of which separate thousands and decimals."""
     return share_of(array, AMOUNT) > 0 and share_of(array, f"{AMOUNT}|{DECIMAL}|{NUMBER}") == 1
+
+
+def odd_number(array: pa.Array) -> str:
+    """Return what is odd about the first cell that is no plain number, if most cells hold numbers; or ""."""
+    if share_of(array, f"{MEASURED}|{ODD}") <= 0.5:
+        return ""
+    known = words(array).drop_null()
+    odd = known.filter(pc.invert(pc.match_substring_regex(known, f"^({MEASURED})$")))
+    shown = repr(odd[0].as_py()[:40]) if len(odd) else "numbers"
+    return f"{shown}, which is not read as a number; write 1120.5, or [1, 2.5] for a list, without units"
 
 
 def has_doubtful_points(table: Sequence[pa.Array]) -> bool:
