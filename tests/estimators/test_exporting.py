@@ -29,7 +29,8 @@ X, y = make_waves(24, seed=0)
 if signal == "tokens":
     X = [[i % 5, i % 3, 1] * (1 + i % 7) for i in range(24)]
 settings = dict(scale="smoke", mixer=mixer, pooling=pooling, signal=signal)
-y = [len(x) % 2 for x in X]
+unit = 1e5 if kind == "SequenceRegressor" else 1  # numbers may be large: pascals, prices
+y = [len(x) % 2 * unit for x in X]
 if kind == "MultilabelClassifier":
     y = [["odd"] * odd + ["long"] * (len(x) > 30) for odd, x in zip(y, X)]
 y = [np.arange(len(x)) % 3 for x in X] if kind == "PositionClassifier" else y
@@ -37,7 +38,7 @@ models = [getattr(selfpretrain, kind)(**settings, objective=each).fit(X, y) for 
 model = models[0]
 both = {name: sum((getattr(m.predictor_, name) for m in models), ()) for name in ("models", "networks")}
 model.predictor_ = replace(model.predictor_, **both)
-assert model.export(path, int(length) or None) < 1e-5
+assert model.export(path, int(length) or None) < 1e-5 * unit
 if path.endswith(".onnx"):
     import onnxruntime
     session = onnxruntime.InferenceSession(path)
@@ -58,7 +59,7 @@ for rows in (X[:1], X[:7], [x[:9] for x in X[:3]]):
         "SequenceRegressor": lambda: model.predict(rows)[:, None],
         "SequencePretrainer": lambda: model.transform(rows),
     }[kind]()
-    assert np.abs(found - ours).max() < 1e-5, kind
+    assert np.abs(found - ours).max() < 1e-5 * unit, kind
 """
 """In a process of its own, because the checks of types in tests take no symbolic lengths.
 
