@@ -300,6 +300,22 @@ def test_folders_of_texts_may_be_divided_already(tmp_path):
     assert "ö".encode() in texts(made)[0]
 
 
+@pytest.mark.parametrize("code", ["utf-8", "utf-8-sig", "utf-16", "latin-1", "koi8-r"])
+def test_folders_of_texts_become_utf_8_as_strings_do(tmp_path, code):
+    said = "Дом" if code == "koi8-r" else "Größe"
+    for i in range(24):
+        place = tmp_path / "films" / ("good", "bad")[i % 2] / f"{i:02d}.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(f"{said} {i:02}".encode(code))
+    made = bring(tmp_path / "films", encoding=code if code == "koi8-r" else "")
+    assert sorted(texts(made)) == [f"{said} {i:02}".encode() for i in range(24)]
+    noted = [note for note in made.meta["about"]["notes"] if "texts are no UTF-8" in note]
+    assert len(noted) == (code in ("utf-16", "latin-1"))
+    (tmp_path / "films" / "bad" / "01.txt").write_bytes(b"\x81 \xff")
+    with pytest.raises(DataError, match=r"01\.txt is not windows-1252; give --encoding, e\.g\. latin-1"):
+        bring(tmp_path / "films")
+
+
 def test_codes_with_leading_zeros_are_events_of_their_own(tmp_path):
     codes = ["007", "7", "12"]
     rows = [(i, t, codes[(i * t + i // 3) % 3]) for i in range(40) for t in range(4)]

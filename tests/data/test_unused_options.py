@@ -24,7 +24,7 @@ GIVEN |= {"skip_bad": True}
 LINES = [f"{i // 3},{i % 3},{i},{i // 3 % 2}" for i in range(90)]
 IGNORED = {
     "sounds": ("sequence", *LONG, "header", "encoding", "kind=text"),
-    "texts": ("sequence", *LONG, *RECORDING, "header", "encoding", "kind=tokens", "kind=values"),
+    "texts": ("sequence", *LONG, *RECORDING, "header", "kind=tokens", "kind=values"),
     "wide.csv": (*RECORDING, "skip_bad"),
     "wide.jsonl": (*RECORDING, "skip_bad", "header", "encoding"),
     "tables": (*RECORDING, "skip_bad"),

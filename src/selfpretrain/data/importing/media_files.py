@@ -1,5 +1,6 @@
 """Folders of recordings or texts: a file is a sequence, its folder the class."""
 
+import codecs
 import os
 import re
 from collections import Counter
@@ -23,6 +24,7 @@ from .plan import ImportPlan, at_position
 from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
 from .source import TEXTS, check_memory, is_list, notes_on, readable, words
 from .tables import Table
+from .text_rows import encoding_of
 
 LOOKED_AT = 16  # cells of which most are names of files in a table of files
 Wrong = dict[int, str] | None
@@ -54,6 +56,7 @@ def read_media(
     texts = files[0].suffix.lower() in TEXTS
     channels = 0  # 0: files may differ in them
     wanted = ""
+    codes: Counter[str] = Counter()
     if not texts and options.features == "raw":
         known = Counter(filter(None, map(sample_format, files)))
         counts = Counter({n: sum(k for (_, m), k in known.items() if m == n) for _, n in known})
@@ -65,7 +68,7 @@ def read_media(
 
     def open_file(file: Path) -> tuple[int, np.ndarray]:
         name = _name(file, folder)
-        rate, sequence = _open(file, name, options)
+        rate, sequence = _open(file, name, options, codes)
         if channels and sequence.shape[1] != channels:
             raise DataError(
                 f"{name}: {sequence.shape[1]} channels, others have {channels}; convert it, e.g. "
@@ -82,6 +85,11 @@ def read_media(
         for role, found in named.items()
     }
     notes += notes_on(changed)
+    notes += [
+        f"{count:,} of {len(files):,} texts are no UTF-8, and read as {code}"
+        for code, count in codes.items()
+        if count
+    ]
     notes += [f"left out, as they cannot be read: {len(wrong):,} of {len(files):,} files"] * bool(wrong)
     found = replace(plan.sequences, columns=columns)
     options = replace(options, label="label", group="", split="")
@@ -136,11 +144,15 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
     if odd:
         wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
         raise DataError(f"{odd[0]}: the model takes {wanted}")
-    options = ImportOptions(rate=layout.get("resample"), features=layout.get("features", "raw"))
+    options = ImportOptions(
+        rate=layout.get("resample"),
+        features=layout.get("features", "raw"),
+        encoding=layout.get("encoding", ""),
+    )
     known = layout.get("rate", 0)
 
     def open_file(file: Path) -> tuple[int, np.ndarray]:
-        rate, sequence = _open(file, _name(file, folder), options)
+        rate, sequence = _open(file, _name(file, folder), options, Counter())
         if rate != known:
             raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
         if rate:
@@ -200,17 +212,34 @@ def _name(file: Path, folder: Path) -> str:
     return (file.relative_to(folder) if file.is_relative_to(folder) else file).as_posix()
 
 
-def _open(file: Path, name: str, options: ImportOptions) -> tuple[int, np.ndarray]:
-    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features."""
+def _open(file: Path, name: str, options: ImportOptions, codes: Counter[str]) -> tuple[int, np.ndarray]:
+    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features.
+
+    Args:
+        codes: counts the texts of other encodings than UTF-8.
+    """
     with readable(name):
         if file.suffix.lower() in TEXTS:
-            return 0, np.frombuffer(file.read_bytes(), np.uint8)
+            return 0, np.frombuffer(_utf8(file, name, options.encoding, codes), np.uint8)
         rate, samples = read_recording(file)
         if not len(samples):
             raise DataError(f"{name} holds no samples")
         if options.rate or options.features != "raw":
             return 0, _features(rate, samples, options)
         return rate, samples
+
+
+def _utf8(file: Path, name: str, encoding: str, codes: Counter[str]) -> bytes:
+    """Return a text as UTF-8, which a string in Python becomes, too; without a byte order mark."""
+    content = file.read_bytes()
+    code = encoding or encoding_of(content)
+    if code == "utf-8":
+        return content.removeprefix(codecs.BOM_UTF8)
+    codes[code] += not encoding
+    try:
+        return content.decode(code).encode()
+    except ValueError as error:
+        raise DataError(f"{name} is not {code}; give --encoding, e.g. latin-1") from error
 
 
 def media_in(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ USED: Mapping[str, tuple[str, ...]] = {
     "kind values": (WIDE, LONG, "recordings", "arrays", ".ts files"),
     **dict.fromkeys(("rate", "features"), ("recordings",)),
     "header": TEXT_TABLES,
-    "encoding": (*TEXT_TABLES, ".arff"),
+    "encoding": (*TEXT_TABLES, ".arff", "texts"),
     "test": ("files",),  # of the two files themselves, neither has one
     "skip_bad": ("recordings", "texts"),
 }

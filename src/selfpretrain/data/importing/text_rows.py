@@ -297,12 +297,16 @@ def _text(path: Path, code: str) -> TextIO:
 
 
 def _encoding(path: Path) -> str:
-    """Return the encoding of a text file: UTF-16 by its mark, UTF-8 if it can be that, else Windows-1252.
+    """Return the encoding of a text file, by its first letters."""
+    with path.open("rb") as file:
+        return encoding_of(file.read(HEAD))
+
+
+def encoding_of(start: bytes) -> str:
+    """Return the encoding of the start of a text: UTF-16 by its mark, UTF-8 if it can be, else Windows-1252.
 
     UTF-16 without a mark is known by its zeros, which are the same one of the two bytes of most letters.
     """
-    with path.open("rb") as file:
-        start = file.read(1 << 20)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     zeros = [start[side::2].count(0) for side in (0, 1)]
