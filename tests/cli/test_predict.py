@@ -193,7 +193,7 @@ def test_an_event_that_training_lacks_is_an_error_that_names_it_if_no_symbol_is_
     assert cli("predict", visits, alone, "-o", out, "--skip-bad")[0] == 2
     empty = write_events(tmp_path / "empty.csv", {"a": ["rest", ""]})
     code, _, err = cli("predict", visits, empty, "-o", out)
-    assert code == 2 and "1 empty cells; every event needs a name" in err
+    assert code == 2 and "1 empty cells; every event needs a name" in err and "empty.csv, line 3" in err
 
 
 def test_an_event_that_training_lacks_is_the_unknown_symbol_if_there_is_one(cli, visits, tmp_path):

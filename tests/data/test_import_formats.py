@@ -495,6 +495,7 @@ def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
         {"split": [i % 3 for i in range(60)]},
         {"No.": list(range(1, 61))},
         {"measured": [1_700_000_000 + i for i in range(60)]},
+        {"Timestamp": [1_700_000_000 + 60 * i for i in range(60)]},
     ],
 )
 def test_what_tells_a_row_or_its_class_is_no_position(tmp_path, described):
@@ -654,6 +655,13 @@ def test_categories_of_pandas_are_what_they_stand_for(tmp_path, name):
     made = bring(write(tmp_path / name, columns), id="id", time="time", value="what")
     row = sorted(map(str, range(25))).index("4")
     assert numbers(made)[row] == [4, 9, 14, 19] and labels(made)[row] == "x"
+
+
+def test_texts_of_polars_are_read(tmp_path):
+    columns = {"say": [f"text {i}" for i in range(30)], "label": ["a", "b"] * 15}
+    views = {name: pa.array(cells).cast(pa.string_view()) for name, cells in columns.items()}
+    made = bring(write(tmp_path / "t.arrow", views))
+    assert texts(made)[3] == b"text 3" and labels(made)[3] == "b"
 
 
 def test_decimals_of_databases_are_numbers(tmp_path):

@@ -155,6 +155,17 @@ def test_an_empty_line_is_an_empty_cell_where_there_is_one_column(tmp_path):
     assert rows_of(written(tmp_path / "t.csv", "text", "one", "", "two", "", "")) == [["one"], [""], ["two"]]
 
 
+@pytest.mark.parametrize("odd", ["", "7"])
+def test_columns_without_name_and_content_are_left_out(tmp_path, odd):
+    rows = [f"{i};{i / 2};{'ab'[i % 2]};{odd};{odd}" for i in range(30)]
+    path = written(tmp_path / "t.csv", "t0;t1;label;;", *rows)
+    if odd:
+        with pytest.raises(DataError, match="two columns called ''; rename one"):
+            plan(path)
+    else:
+        assert sequences(path)[0][3] == [3, 1.5]
+
+
 def test_rows_are_named_by_their_lines(tmp_path):
     path = written(tmp_path / "t.csv", "1,2,a", "", "3,4,b", '5,6,"c\nd"', "7,x,a")
     with pytest.raises(DataError, match=r"t\.csv, line 6: column 'c2' holds 'x'"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from .numerals import Sign, has_commas, with_points
+from .numerals import MEASURED, Sign, has_commas, share_of, with_points
 from .options import ImportOptions
 from .source import MISSING, first_true, is_list, lists_of, words
 
@@ -106,6 +106,11 @@ def read_text(array: pa.Array, column: str) -> Ragged:
 
 def read_cells(array: pa.Array, where: Where, column: str) -> Ragged:
     """Parse lists of numbers, or numbers written in cells, whichever there are."""
+    if is_list(array.type) and is_text(array.type.value_type):
+        found = words(array.flatten()).drop_null()
+        if len(found) and share_of(found, MEASURED) <= 0.5:
+            said = f"column {column!r} holds lists of words, such as {found[0].as_py()[:40]!r}"
+            raise DataError(f"{said}; number the words, or join those of a list into one text")
     return (read_written if is_text(array.type) else read_lists)(array, where, column)
 
 

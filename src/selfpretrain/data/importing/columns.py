@@ -41,6 +41,7 @@ from .tables import Table
 LABELS = ("label", "labels", "class", "target", "y", "category")
 """Column names that are taken for the label by default."""
 NUMBERING = ("", "id", "index", "idx", "unnamed: 0", "row")  # names of columns that only number the rows
+DATED = ("timestamp", "datetime", "date")  # names of columns that date the rows
 MOMENTS = ("time", "timestamp", "datetime", "date", "day", "hour", "step", "frame", "position")
 """Column names that suggest a long table, in which they repeat."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
@@ -210,7 +211,8 @@ def _infer(
         }
     form, sequence = _form(sample, options, candidates)
     if not sequence:
-        raise DataError(f"no column looks like sequences; give --sequence; columns: {join_names(others)}")
+        said = "give --sequence or, if rows are positions, --id, --time and --value"
+        raise DataError(f"no column looks like sequences; {said}; columns: {join_names(others)}")
     if form == "written" and decimal != "." and has_commas(batch[sequence[0]]):
         raise DataError(
             f"column {sequence[0]!r} holds numbers with a decimal comma, one per cell; name several columns, "
@@ -401,12 +403,13 @@ def _form(
 
 
 def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
-    """Return the columns of numbers without those that number, label, group or divide the rows.
+    """Return the columns of numbers without those that number, date, label, group or divide the rows.
 
     By these a row, its person or its class is known again, whatever the sequences say.
     """
     # x, y and z may be positions.
     kept = [c for c in numeric if c.strip().lower() == "y" or not _describes_rows(c)]
+    kept = [c for c in kept if c.strip().lower() not in DATED]
     stems = Counter(c.rstrip("0123456789") for c in kept)  # t0, t1, ... are positions
     counting = [c for c in kept if stems[c.rstrip("0123456789")] == 1 and _counts_rows(sample[c])]
     counts = len(counting) == 1 and len(kept) > 2  # several: a ramp

@@ -72,12 +72,12 @@ def read_long(
     shared = _in_several_files(rows["id"], table) if labelled else []
     order = pc.sort_indices(rows, [("id", "ascending"), ("time", "ascending")])
     rows = rows.take(order)
-    starts = _starts(rows)
     cells = {column: rows[f"value {column}"].combine_chunks() for column in values}
 
     def where(i: int) -> str:
         return table.name(order[i].as_py())
 
+    starts = _starts(rows, where)
     columns = {role: rows[role].combine_chunks() for role in options.roles}
     decimal = decimal_sign([*cells.values(), *columns.values()], table.separator)
     if "label" in columns:
@@ -111,7 +111,7 @@ def read_long(
     )
 
 
-def _starts(rows: pa.Table) -> np.ndarray:
+def _starts(rows: pa.Table, where: Where) -> np.ndarray:
     """Return the first rows (n,) of the sequences, of rows that are sorted by id and time."""
     ids = rows["id"].combine_chunks()
     times = rows["time"].combine_chunks()
@@ -119,7 +119,10 @@ def _starts(rows: pa.Table) -> np.ndarray:
     repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
     twice = np.flatnonzero(~is_start[1:] & repeated) + 1
     if len(twice):
-        raise DataError(f"id {ids[twice[0]].as_py()!r} has two rows at time {times[twice[0]].as_py()}")
+        i = int(twice[0])
+        said = f"id {ids[i].as_py()!r} has two rows at time {times[i].as_py()} ({where(i - 1)}; {where(i)})"
+        advice = "leave one out or, if their order is known, number the rows in a column for --time"
+        raise DataError(f"{said}; {advice}")
     return np.flatnonzero(is_start)
 
 
@@ -161,8 +164,10 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     for batch in table.batches(used):
         ids = words(batch[options.id], changed)
         if ids.null_count:
-            name = table.name(n_rows + first_true(ids.is_null()))
-            raise DataError(f"{name}: {options.id} is empty; every row needs one")
+            row = first_true(ids.is_null())
+            said = str(batch[options.id][row].as_py() or "").strip()
+            said = f"is {said!r}, which counts as empty" if said else "is empty"
+            raise DataError(f"{table.name(n_rows + row)}: {options.id} {said}; every row needs one")
         columns = {"id": ids, "time": batch[options.time]}
         columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
         columns |= {f"value {column}": batch[column] for column in values}
@@ -245,9 +250,10 @@ def _flat(
     if events:
         names = words(only)
         if names.null_count:
-            raise DataError(
-                f"column {column!r} has {names.null_count:,} empty cells; every event needs a name"
-            )
+            row = first_true(names.is_null())
+            said = f"column {column!r} has {names.null_count:,} empty cells; every event needs a name"
+            counted = f", and {str(only[row])!r} counts as empty" if only[row].as_py() else ""
+            raise DataError(f"{where(row)}: {said}{counted}")
         places = pc.index_in(names, value_set=pa.array(events, pa.large_string()))
         return places.fill_null(len(events)).to_numpy().astype(np.int32), "tokens", events
     flat = np.stack([read_numbers(cell, where, name, decimal) for name, cell in cells.items()], axis=1)

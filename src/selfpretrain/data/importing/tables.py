@@ -32,6 +32,8 @@ MAX_NOTES = 3  # most notes on files of a folder
 MAX_ROWS = 1 << 16  # most rows of a batch
 WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT32": 4, "FLOAT": 4, "INT96": 8}  # bytes of a value in Parquet
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types of text as polars writes it to Arrow files, and those as which it is read."""
 UNCOMPRESSED = "pandas or pyarrow with compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
 
@@ -169,17 +171,17 @@ def _of_text(path: Path, rows: TextRows) -> Table:
             first = len(places.lines)
             places.add(some)
             for i, row in enumerate(some):
-                if len(row.cells) != len(order):
+                if len(row.cells) != len(rows.names):
                     raise DataError(
                         f"{places.name(first + i)}: {len(row.cells)} cells where the header has "
-                        f"{len(order)}; is a quote or separator missing?"
+                        f"{len(rows.names)}; is a quote or separator missing?"
                     )
             cells = {name: [row.cells[order[name]] for row in some] for name in columns}
             code = "UTF-8" if rows.code == "utf-8" else rows.code
             advice = f"which is not {code}; give --encoding, e.g. latin-1"
             yield _batch(cells, pa.large_string(), first, places, advice)
 
-    return Table(path, rows.names, read, rows.how, separator=rows.separator, places=places)
+    return Table(path, list(order), read, rows.how, separator=rows.separator, places=places)
 
 
 def _json_lines(path: Path) -> Table:
@@ -282,7 +284,7 @@ def _bounded(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch without dictionaries, in batches of about ``BATCH`` bytes."""
+    """Yield a batch without dictionaries and views, in batches of about ``BATCH`` bytes."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) and column.type.value_type in TEXTS:
@@ -294,6 +296,7 @@ def _unpacked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         packed = [pa.types.is_dictionary(column.type) for column in rows.columns]
         both = zip(rows.columns, packed, strict=True)
         columns = [column.dictionary_decode() if is_packed else column for column, is_packed in both]
+        columns = [column.cast(VIEWS[column.type]) if column.type in VIEWS else column for column in columns]
         yield pa.RecordBatch.from_arrays(columns, rows.schema.names)
 
 

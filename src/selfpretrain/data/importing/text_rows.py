@@ -120,7 +120,9 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
         )
     if not header:
         names = [f"c{i}" for i in range(1, len(names) + 1)]
-    name, count = Counter(names).most_common(1)[0]
+    # Spreadsheets add columns without a name and without content.
+    held = [name for i, name in enumerate(names) if name or any("".join(row[i : i + 1]) for row in others)]
+    name, count = Counter(held or names).most_common(1)[0]
     if count > 1:
         raise DataError(
             f"{path.name} has two columns called {name[:40]!r}; rename one, or give --no-header if the first "
