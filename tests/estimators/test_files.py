@@ -208,6 +208,24 @@ def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header
     assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(("missing", "read"), [("refuse", [1, 2, 3]), ("fill", [1, 2, 3, 3])])
+def test_missing_values_at_the_end_are_filled_where_training_had_it(tmp_path, missing, read):
+    path = tmp_path / "new.csv"
+    path.write_text("a,b,c,d\n1,,3,\n")
+    with pytest.warns(
+        UserWarning, match=r"the first in new\.csv, line 2: column 'b'; these are interpolated"
+    ):
+        found = read_like(path, form="wide", sequence=list("abcd"), missing=missing)
+    assert found.flat.ravel().tolist() == read
+
+
+@pytest.mark.parametrize("label", ["", ":no"])
+def test_series_are_predicted_with_and_without_labels(tmp_path, label):
+    path = tmp_path / "new.ts"
+    path.write_text(f"@classLabel {'true no yes' if label else 'false'}\n@data\n1,2:3,4{label}\n")
+    assert read_like(path, channels=2, form="series").flat.tolist() == [[1, 3], [2, 4]]
+
+
 @pytest.mark.parametrize("form", ["lists", "written"])
 @pytest.mark.parametrize("cell", ["[1, 2, 3]", "1 2 3", [1, 2, 3], [[1], [2], [3]]])
 def test_lists_and_written_numbers_are_read_whichever_training_had(tmp_path, form, cell):

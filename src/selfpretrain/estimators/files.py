@@ -19,8 +19,9 @@ from ..data.importing.options import ImportOptions
 from ..data.importing.plan import ImportPlan, at_position, numbered
 from ..data.importing.source import check_column
 from ..data.importing.tables import PartPlaces, Table, check_regular, open_table
+from ..data.importing.ts_files import read_series
 from ..data.moments import BYTES
-from ..data.sequences import Sequences, complaint
+from ..data.sequences import Sequences, complaint, interpolate
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..data.store import StoredDataset
 from ..errors import DataError, SpecError, join_names, nearest, printable
@@ -73,8 +74,8 @@ def fit(
     estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
-        how = {"encoding": plan.options.encoding, "header": plan.options.header}
-        estimator.reading_ = plan.layout and plan.layout | how
+        how = {name: getattr(plan.options, name) for name in ("encoding", "header", "missing")}
+        estimator.reading_ = (plan.layout or {"form": "arrays"}) | how
         _note_columns(estimator, plan.layout or {})
     estimator.note_scores(estimator.task_)
     return estimator
@@ -125,14 +126,19 @@ def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     if not len(found.rows):
         nothing = "there is no sequence in the file"
         raise DataError(complaint(found.wrong, found.given, _name_of(plan)) if found.wrong else nothing)
-    missing = np.isnan(found.flat) if found.kind == "values" else np.zeros((0, 1), dtype=bool)
+    filled = (estimator.reading_ or {}).get("missing") == "fill"
+    values = found.flat if found.kind == "values" else np.zeros((0, 1))
+    missing = ~np.isfinite(values) if filled else np.isnan(values)
     if missing.any():
+        ends = "" if filled else ", or left out where no value follows"
         count = int(found.owners(np.asarray(missing.any(1))).sum())
         warnings.warn(
             f"{count:,} of {len(found.rows):,} sequences lack values, the first in "
-            f"{plan.place(found, missing)}; these are interpolated, or left out where no value follows",
+            f"{plan.place(found, missing)}; these are interpolated{ends}",
             stacklevel=2,
         )
+    if filled and found.kind == "values":  # at the ends as well, as in training
+        found = replace(found, flat=interpolate(found.flat, found.lengths))
     return replace(plan, sequences=found.checked(estimator.offsets_.values))
 
 
@@ -148,14 +154,16 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         found = read_sequences(arrays, "tokens" if tokens else "values")
         rows = found.rows.tolist()
         return ImportPlan(found, ImportOptions(), "sequence {}".format, at_position, others={"row": rows})
+    if path.suffix.lower() == ".ts":
+        return read_series(path, ImportOptions(), labelled=False)
     # Of models saved before this was noted, the number of symbols tells.
     likely = "text" if signal == Tokens(BYTES) else "tokens"
     if layout is None and tokens and estimator.data_facts_.get("signal", likely) == "text":
         layout = {"form": "texts", "kind": "tokens"}
-    if layout is None:
-        raise DataError(
-            "this model does not know how such a file is to be read; give an .npy file, or ask it in Python"
-        )
+    if layout is None or layout["form"] in ("arrays", "series"):
+        known = ".ts" if layout and layout["form"] == "series" else ".npy"
+        said = "this model does not know how such a file is to be read"
+        raise DataError(f"{said}; give a {known} file, or ask it in Python")
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
     table = open_table(path, layout["encoding"], layout["header"])

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +24,11 @@ from .source import MISSING, check_memory, lines, notes_on, words
 Case = tuple[str, np.ndarray, str]  # how messages name a case, its series (length, C), and its label
 
 
-def read_series(path: Path, options: ImportOptions) -> ImportPlan:
+def read_series(path: Path, options: ImportOptions, labelled: bool = True) -> ImportPlan:
     """Read a file, or the files ..._TRAIN.ts and ..._TEST.ts in a folder.
+
+    Args:
+        labelled: whether there must be labels.
 
     Raises:
         DataError: if the header of a file says that it cannot be used, or naming the first case that cannot.
@@ -34,7 +38,7 @@ def read_series(path: Path, options: ImportOptions) -> ImportPlan:
     for (file, _), header in zip(files, headers, strict=True):
         if header.get("timestamps") == "true":
             raise DataError(f"{file.name} has time stamps, which are not read; remove them")
-        if header.get("classlabel", "false") == header.get("targetlabel", "false") == "false":
+        if labelled and not _has_labels(header):
             raise DataError(
                 f"{file.name} has neither @classLabel nor @targetLabel; there is nothing to predict"
             )
@@ -59,8 +63,12 @@ def read_series(path: Path, options: ImportOptions) -> ImportPlan:
     found = Sequences("values", flat, lengths, np.arange(len(series)), columns=columns)
     facts = {"file": ", ".join(file.name for file, _ in files), "sequence": "series of real numbers"}
     facts["split"] = "by file" if files[0][1] else "made"
+    kept: dict[str, list[Any]] = {"label": list(labels)} if all(map(_has_labels, headers)) else {}
     spot = "dimension {1}, position {0}".format
-    return ImportPlan(found, options, names.__getitem__, spot, found=facts, notes=notes_on(changed))
+    return ImportPlan(
+        found, options, names.__getitem__, spot, found=facts, notes=notes_on(changed),
+        layout={"form": "series", "kind": "values"}, others=kept,
+    )  # fmt: skip
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
@@ -75,6 +83,11 @@ def _pair(folder: Path) -> list[tuple[Path, str]]:
             f"{folder} must hold one ..._TRAIN.ts and one ..._TEST.ts; name them: A_TRAIN.ts --test A_TEST.ts"
         )
     return [(chosen[split], split) for split in ("train", "test")]
+
+
+def _has_labels(header: dict[str, str]) -> bool:
+    """Return whether cases end with a label."""
+    return not header.get("classlabel", "false") == header.get("targetlabel", "false") == "false"
 
 
 def _header(path: Path) -> tuple[dict[str, str], int]:
@@ -92,14 +105,14 @@ def _header(path: Path) -> tuple[dict[str, str], int]:
 
 def _cases(path: Path) -> Iterator[Case]:
     """Yield all cases of a file."""
-    start = _header(path)[1]
+    header, start = _header(path)
     channels = size = 0
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
                 continue
             where = f"{path.name}, line {number}"
-            *dimensions, label = line.strip().split(":")
+            *dimensions, label = [*line.strip().split(":"), *[""] * (not _has_labels(header))]
             channels = channels or len(dimensions)
             if len(dimensions) != channels or not dimensions:
                 raise DataError(f"{where}: {len(dimensions)} dimensions, lines before have {channels}")
