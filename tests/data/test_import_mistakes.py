@@ -113,6 +113,12 @@ MISTAKES = [
         "line 42: column 't1' is missing.*cut .* where only missing values",
     ),
     ("t.csv", wide(), {"kind": "text"}, "column 't0' holds numbers, not text"),
+    (
+        "t.csv",
+        wide(),
+        {"label": "t0"},
+        "every label of t0 is a class of its own, such as '0'; give --target rea",
+    ),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
     ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is not JSON"),
     ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is not an object"),

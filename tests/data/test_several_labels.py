@@ -50,6 +50,9 @@ def test_sets_may_stand_in_one_cell_in_lists_or_in_columns_of_zeros_and_ones(tmp
     cells = [[*row, int("up" in told), int("down" in told)] for row, told in zip(ROWS, SETS, strict=True)]
     path = table(tmp_path / "many.csv", [*TIMES, "is_up", "is_down"], cells)
     many = taken(path, label="is_*", sequence="t*", target="sets")
+    cells = [[*row, "up" in told, "down" in told] for row, told in zip(ROWS, SETS, strict=True)]
+    path = table(tmp_path / "flags.csv", [*TIMES, "is_up", "is_down"], cells)  # as pandas.get_dummies has it
+    assert rows_of(taken(path, label="is_*", sequence="t*", target="sets")) == rows_of(many)
     assert lists.form.target == ClassSets(("down", "up"))
     assert many.form.target == ClassSets(("is_up", "is_down"))  # the order of the table
     expected = [[int("down" in told), int("up" in told)] for told in SETS]

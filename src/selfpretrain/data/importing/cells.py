@@ -72,6 +72,15 @@ def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa
     return lists_of(found, present.sum(1), known)
 
 
+def flags(array: pa.Array) -> pa.Array:
+    """Return text with 1 for true and 0 for false, as pandas writes indicators; other cells as they are."""
+    if not is_text(array.type):
+        return array
+    return pc.replace_substring_regex(
+        pc.replace_substring_regex(array, r"^\s*(?i:true)\s*$", "1"), r"^\s*(?i:false)\s*$", "0"
+    )
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Return whether cells hold strings, of any Arrow string type."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)

@@ -162,7 +162,7 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
         column = batch[labels[0]]
         if len(labels) > 1:
-            numbers = [read_numbers(batch[name], where, name) for name in labels]
+            numbers = [read_numbers(cells.flags(batch[name]), where, name) for name in labels]
             found = cells.labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
         elif is_list(column.type):
             found = word_lists(column, changed)

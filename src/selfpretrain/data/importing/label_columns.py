@@ -191,6 +191,11 @@ class LabelColumn:
         if len(found) < 2:
             said = f"only class {found[0]!r}" if found else "no label"
             raise DataError(f"{self.column} holds {said}; there must be two classes or more to tell apart")
+        if self.target not in ("sets", "positions") and np.bincount(index[index >= 0]).max() == 1:
+            advice = "give --target reals if these are numbers, or another --label"
+            raise DataError(
+                f"every label of {self.column} is a class of its own, such as {found[0]!r}; {advice}"
+            )
         short = [name if len(name) < 400 and NUMBER.fullmatch(name) else "" for name in names]
         values = [Decimal(name) if name else None for name in short]
         # Differences in case, inner spaces and Unicode form are easily overlooked.
