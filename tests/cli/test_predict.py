@@ -47,7 +47,7 @@ def test_texts_of_a_folder(cli, tmp_path):
     (new / "more" / "a.txt").write_text("the log")
     (new / "none.txt").write_text("")
     code, _, err = cli("predict", model, new, "-o", tmp_path / "out.csv")
-    assert code == 2 and "row 3: there is no sequence" in err
+    assert code == 2 and "used: none.txt: there is no sequence" in err
     assert cli("predict", model, new, "-o", tmp_path / "out.csv", "--skip-bad")[0] == 0
     found = rows_of(tmp_path / "out.csv")
     assert [row["file"] for row in found] == ["b.txt", "more/a.txt", "none.txt"]

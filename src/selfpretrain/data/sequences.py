@@ -211,6 +211,7 @@ def many_channels(channels: int, longest: int) -> list[str]:
 
 def complaint(wrong: dict[int, str], of: int, name: Callable[[int], str] = "row {}".format) -> str:
     """Return a one-line error message about unusable rows, which messages call ``name(row)``."""
-    named = "; ".join(f"{name(row)}: {why}" for row, why in sorted(wrong.items())[:NAMED])
+    first = sorted(wrong.items())[:NAMED]
+    named = "; ".join(why if why.startswith(name(row)) else f"{name(row)}: {why}" for row, why in first)
     more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
     return f"{len(wrong):,} of {of:,} sequences cannot be used: {named}{more}"

@@ -217,8 +217,9 @@ def _table(table: Table, layout: Json) -> ImportPlan:
 
 
 def _name_of(plan: ImportPlan) -> Callable[[int], str]:
-    """Return how messages name a row: by its line where it has one."""
-    return plan.name if plan.layout and plan.layout["form"] in FORMS else numbered
+    """Return how messages name a row: by its line or file where it has one."""
+    named = (*FORMS, "texts", "recordings", "series")
+    return plan.name if plan.layout and plan.layout["form"] in named else numbered
 
 
 def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: bool) -> int:
