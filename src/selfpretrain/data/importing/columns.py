@@ -396,8 +396,8 @@ def _form(
     if longest and (named or len(numeric) < max(_size(sample[longest]), 2)):
         # Text wins over fewer numeric columns than it has letters.
         chosen = _one_text(candidates) if named else [longest]
-        if options.kind != "text" and (odd := _odd(sample[chosen[0]])):
-            raise DataError(f"column {chosen[0]!r} holds {odd}; --kind text takes them for text")
+        if options.kind != "text" and (numbers := _odd(sample[chosen[0]])):
+            raise DataError(f"column {chosen[0]!r} holds {numbers}; --kind text takes them for text")
         return "text", chosen
     return "wide", numeric if len(numeric) > 1 else []
 

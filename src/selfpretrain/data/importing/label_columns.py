@@ -27,6 +27,7 @@ from .source import is_list, lists_of, notes_on, word_lists
 
 MAX_WHOLE_CLASSES = 100  # above it, distinct whole numbers are real numbers, unless the target says otherwise
 MAX_CLASSES = 10_000  # more classes than this in an imported column are an error
+MAX_LONE = 10  # more classes than this that have one example each are an error
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 """Number formats that are accepted."""
@@ -191,7 +192,8 @@ class LabelColumn:
         if len(found) < 2:
             said = f"only class {found[0]!r}" if found else "no label"
             raise DataError(f"{self.column} holds {said}; there must be two classes or more to tell apart")
-        if self.target not in ("sets", "positions") and np.bincount(index[index >= 0]).max() == 1:
+        lone = len(found) > MAX_LONE and np.bincount(index[index >= 0]).max() == 1
+        if lone and self.target not in ("sets", "positions"):
             advice = "give --target reals if these are numbers, or another --label"
             raise DataError(
                 f"every label of {self.column} is a class of its own, such as {found[0]!r}; {advice}"
