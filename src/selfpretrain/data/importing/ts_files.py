@@ -65,10 +65,11 @@ def read_series(path: Path, options: ImportOptions, labelled: bool = True) -> Im
     facts["split"] = "by file" if files[0][1] else "made"
     kept: dict[str, list[Any]] = {"label": list(labels)} if all(map(_has_labels, headers)) else {}
     spot = "dimension {1}, position {0}".format
+    layout = {"form": "series", "kind": "values"}
+    notes = notes_on(changed)
     return ImportPlan(
-        found, options, names.__getitem__, spot, found=facts, notes=notes_on(changed),
-        layout={"form": "series", "kind": "values"}, others=kept,
-    )  # fmt: skip
+        found, options, names.__getitem__, spot, layout=layout, found=facts, notes=notes, others=kept
+    )
 
 
 def _pair(folder: Path) -> list[tuple[Path, str]]:
