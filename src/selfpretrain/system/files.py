@@ -156,7 +156,7 @@ def sha256_of(text: str, parts: Mapping[str, Any]) -> str:
 
 def digest_of(content: bytes) -> str:
     """Return the SHA-256 of a file's content, in hex."""
-    return sha256_of("", {"": content})
+    return hashlib.sha256(content).hexdigest()
 
 
 def damaged_message(path: Path, reason: object, advice: str) -> str:
