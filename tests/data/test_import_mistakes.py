@@ -136,7 +136,8 @@ MISTAKES = [
     ),
     ("t.parquet", "PAR1 or not", {}, r"t\.parquet: it cannot be read"),
     ("t.feather", "ARROW or not", {}, r"t\.feather: it cannot be read"),
-    ("t.xlsx", "PK", {}, r"t\.xlsx ends in none of \.csv"),
+    ("t.xlsx", "PK", {}, r"t\.xlsx ends in none of \.csv.*; save it as one of these, e\.g\. with pandas$"),
+    ("t.csv.gz", "PK", {}, r"t\.csv\.gz ends in none of \.csv.*; unpack it first$"),
     (
         "t.csv",
         events("7,3,1,a"),

@@ -36,6 +36,7 @@ VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary(
 """Types of text as polars writes it to Arrow files, and those as which it is read."""
 UNCOMPRESSED = "pandas or pyarrow with compression=None, and Parquet also with use_dictionary=False"
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".arff")
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z")
 
 EXPLAIN = ": it cannot be read ({})".format
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
@@ -148,7 +149,10 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
         return _folder(path, [open_table(file, encoding, header) for file in files], unread)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise DataError(f"{path.name} ends in none of {', '.join(SUFFIXES)}, .ts, .npy or .npz")
+        known = f"{', '.join(SUFFIXES)}, .ts, .npy or .npz"
+        packed = path.suffix.lower() in PACKED
+        advice = "unpack it first" if packed else "save it as one of these, e.g. with pandas"
+        raise DataError(f"{path.name} ends in none of {known}; {advice}")
     with readable(path.name, EXPLAIN):
         if suffix in (".jsonl", ".ndjson"):
             return _json_lines(path)
