@@ -11,10 +11,10 @@ from .config import amended, to_dict
 from .errors import DoesNotFit, SelfPretrainError, SpecError
 from .mixers.base import Mixer
 from .registry import find, name_of, resolve
-from .report.results import ExperimentResults, read_plan
+from .report.results import STUDY, ExperimentResults, read_plan
 from .report.sequential import SequentialDesign, parse_seeds
 from .runner.experiment import Cell, Experiment
-from .runner.experiment_dir import STUDY, ExperimentFolder
+from .runner.experiment_dir import ExperimentFolder
 from .runner.forecast import Forecast, forecast, with_tuning
 from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish

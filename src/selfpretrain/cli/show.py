@@ -57,13 +57,14 @@ def show(
     For a study, list every cell with the stage behind its score. With --check, compare files with their
     digests and scores with predictions; exit code 1 if something is wrong.
     """
+    from ..report.results import STUDY
     from ..runner.provenance import locate, trace
 
     if check:
         raise typer.Exit(_check(run, runs, as_json))
     try:
         folder = locate(run, runs)
-        if (folder / "study.json").is_file():
+        if (folder / STUDY).is_file():
             if curve:
                 raise SpecError(f"{folder} is a study; --curve needs one of its stages")
             _show_cells(folder, as_json)

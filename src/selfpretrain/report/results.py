@@ -21,7 +21,7 @@ from .stage_results import OUR_OBJECTIVES, RUN_AGAIN, StageResult, joined, parse
 from .statistics import CONFIDENCE
 
 FORMAT = 3  # format version of study.json
-FILE = "study.json"
+STUDY = "study.json"
 DIGITS = 15  # largest number of decimals of a printed score
 
 
@@ -338,9 +338,9 @@ def read_plan(folder: str | Path) -> ExperimentResults:
         ForeignRun: if it was written in another format.
     """
     folder = Path(folder)
-    path = folder / FILE
+    path = folder / STUDY
     if not path.is_file():
-        raise StoreError(f"{folder} holds no {FILE}; give the folder that an experiment left below --runs")
+        raise StoreError(f"{folder} holds no {STUDY}; give the folder that an experiment left below --runs")
     content = read_json(
         path, (FORMAT,), RUN_AGAIN.format(path.name), needs_digest=lambda it: it.get("format") == FORMAT
     )
@@ -356,16 +356,16 @@ def experiments(folder: Path) -> list[Path]:
     Raises:
         StoreError: if there is none.
     """
-    if (folder / FILE).is_file():
+    if (folder / STUDY).is_file():
         return [folder]
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; give a folder of runs, e.g. the one named by --runs")
-    found = [path.parent for path in folder.glob(f"*/{FILE}")]
+    found = [path.parent for path in folder.glob(f"*/{STUDY}")]
     if not found:
         raise StoreError(
             f"no study in {folder}; run one first (selfpretrain compare --task TASK) or give its folder"
         )
-    return sorted(found, key=lambda path: ((path / FILE).stat().st_mtime, path.name), reverse=True)
+    return sorted(found, key=lambda path: ((path / STUDY).stat().st_mtime, path.name), reverse=True)
 
 
 def _wrong(found: ExperimentResults) -> str:

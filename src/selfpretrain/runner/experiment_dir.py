@@ -16,7 +16,7 @@ from ..errors import StoreError
 from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
 from ..report.analysis import analyse
-from ..report.results import CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
+from ..report.results import STUDY, CellResult, ExperimentResults, Measure, Metric, TaskCard, TaskResults
 from ..report.stage_results import parsed
 from ..system.files import FORMAT, Json, digest_of, explain_errors, remove_leftovers, sha256_of
 from ..tasks.base import Task
@@ -27,7 +27,6 @@ from .plan import Plan, PlannedStage, missing_stages
 from .run_dir import RESULT, RunDir
 from .workspace import Workspace
 
-STUDY = "study.json"
 CACHES = ("manifests", "baselines")
 """Folders of caches that all experiments share."""
 ABANDONED_SECONDS = 3600.0

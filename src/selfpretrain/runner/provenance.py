@@ -15,13 +15,13 @@ from ..data.spec import SPLITS
 from ..errors import SelfPretrainError, SpecError, StoreError, UnknownName, join_names, nearest
 from ..registry import SHELVES, find, module_of, name_of, names
 from ..report.paper_numbers import PaperNumber
-from ..report.results import ExperimentResults, read_plan
+from ..report.results import STUDY, ExperimentResults, read_plan
 from ..report.stage_results import StageResult, parsed, read_log
 from ..system.files import Json, read_json
 from ..tasks.common.stored import Prepared
 from ..training.recipe import Recipe, fingerprint, training_data
 from .experiment_dir import example_hashes
-from .run_dir import RunDir
+from .run_dir import RESULT, RunDir
 from .stage import examples_digest
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ def locate(run: str, runs: Path) -> Path:
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / file).is_file() for file in ("recipe.json", "result.json", "study.json"))
+    return any((path / file).is_file() for file in ("recipe.json", RESULT, STUDY))
 
 
 def trace(folder: Path, rehash: bool = True, trusted: tuple[str, ...] = ()) -> Provenance:
@@ -128,15 +128,15 @@ def trace(folder: Path, rehash: bool = True, trusted: tuple[str, ...] = ()) -> P
     """
     folder = folder.resolve()
     runs = folder.parent.parent
-    result = _read_result(folder / "result.json") if (folder / "result.json").exists() else {}
+    result = _read_result(folder / RESULT) if (folder / RESULT).exists() else {}
     recipe = result.pop("recipe", None) or read_json(folder / "recipe.json")
     recipe.pop("format", None)
     parsed(RecipeFields, recipe, folder / "recipe.json")
     unreadable: list[str] = []
     # Attempts in progress have no result that counts.
-    finished = (path for path in runs.glob("stages/*/result.json") if not RunDir(path.parent).is_attempt)
+    finished = (path for path in runs.glob(f"stages/*/{RESULT}") if not RunDir(path.parent).is_attempt)
     results = _read_all(finished, _read_result, unreadable)
-    studies = _read_all(runs.glob("*/study.json"), lambda path: read_plan(path.parent), unreadable)
+    studies = _read_all(runs.glob(f"*/{STUDY}"), lambda path: read_plan(path.parent), unreadable)
     printed = tuple(_citations(folder.name, studies))
     data = _revive(recipe, trusted) if rehash else "the data were not read"
     environment = folder / "environment.json"

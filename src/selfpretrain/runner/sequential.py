@@ -13,12 +13,13 @@ import numpy as np
 from ..registry import name_of
 from ..report import format
 from ..report.analysis import seeds_due
-from ..report.results import ExperimentResults
+from ..report.results import STUDY, ExperimentResults
 from ..report.sequential import SequentialDesign, seeds_for
 from ..system import distributed
 from ..system.events import Event, emit
 from .experiment import Cell, SeedsDue
-from .experiment_dir import STUDY, ExperimentFolder, metric_of
+from .experiment_dir import ExperimentFolder, metric_of
+from .run_dir import RESULT
 from .trackers.base import tracking
 
 GAINS = (0.02, 0.05, 0.1)
@@ -107,7 +108,7 @@ def _known_scores(cells: Sequence[Cell], folder: ExperimentFolder) -> dict[str, 
     scores = dict(folder.archive.scores()) if folder.archive else {}
     for cell in cells:
         stage = folder.workspace.folder(cell.stages[-1])
-        if stage.finished and "test" in (found := stage.read("result.json")["scores"]):
+        if stage.finished and "test" in (found := stage.read(RESULT)["scores"]):
             scores[stage.name] = float(found["test"]["score"])
     return scores
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..data.store import stored_datasets, verify
 from ..errors import SelfPretrainError, StoreError, Taken
-from ..report.results import ExperimentResults, read_plan
+from ..report.results import STUDY, ExperimentResults, read_plan
 from ..report.stage_results import examined
 from ..system.files import lock_holder
 from .provenance import locate
@@ -38,7 +38,7 @@ def statuses(runs: Path) -> list[StageStatus]:
 
 def referenced_stages(runs: Path) -> set[str]:
     """Return the names of the stages that the studies in a runs folder refer to."""
-    plans = [read_plan(path.parent) for path in runs.glob("*/study.json")]
+    plans = [read_plan(path.parent) for path in runs.glob(f"*/{STUDY}")]
     return {Path(stage).name for plan in plans for stage in _stage_paths(plan)}
 
 
@@ -62,7 +62,7 @@ def _stages(runs: Path) -> list[RunDir]:
     """Return the stages in a runs folder, and the attempts at them."""
     if not runs.is_dir():
         raise StoreError(f"there is no directory {runs}; give a directory of runs")
-    if (runs / "study.json").is_file():
+    if (runs / STUDY).is_file():
         raise StoreError(f"{runs} is a study; give its directory of runs, {runs.absolute().parent}")
     return [RunDir(path) for path in sorted((runs / "stages").glob("*")) if path.is_dir()]
 
@@ -111,14 +111,14 @@ def check(name: str, runs: Path) -> Iterator[tuple[str, list[str]]]:
     """
     folder = Path(name)
     if (folder / "stages").is_dir():
-        for study in sorted(path.parent for path in folder.glob("*/study.json")):
+        for study in sorted(path.parent for path in folder.glob(f"*/{STUDY}")):
             yield study.name, _flaws(partial(read_plan, study))
         stages = _stages(folder)
     elif datasets := _datasets(folder):
         for dataset in datasets:
             yield dataset.name, _flaws(partial(verify, dataset))
         return
-    elif ((found := locate(name, runs)) / "study.json").is_file():
+    elif ((found := locate(name, runs)) / STUDY).is_file():
         flaws = _flaws(partial(read_plan, found))
         yield found.name, flaws
         paths = set() if flaws else _stage_paths(read_plan(found))
