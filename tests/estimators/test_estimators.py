@@ -86,6 +86,16 @@ def test_labels_of_all_kinds_are_scored_and_have_columns_of_their_own(pair):
     assert len(model.table(model._to_dataset(given))) == 3
 
 
+def test_labels_that_cannot_be_saved_can_be_made_words_without_another_fit(tmp_path):
+    given = [[float(i), i % 2, 0.5] for i in range(24)]
+    model = SequenceClassifier(**TOY).fit(given, [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)] * 12)
+    found = model.predict(given)
+    with pytest.raises(SpecError, match=r"first set classes_ = np\.array"):
+        model.save(tmp_path)
+    model.classes_ = np.array([str(label) for label in model.classes_])
+    assert SequenceClassifier.load(model.save(tmp_path)).predict(given).tolist() == list(map(str, found))
+
+
 def test_nan_is_padding_at_the_end_and_filled_in_elsewhere():
     x = np.array([[1, np.nan, 3, np.nan], [np.nan, 5, 6, 7]])
     found = inputs.read(x).sound()

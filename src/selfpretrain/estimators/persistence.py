@@ -376,7 +376,8 @@ def _plain(label: Any) -> Any:
         return {"tuple": [_plain(part) for part in label]}
     if isinstance(label, str | int | float | bool):
         return label
-    raise SpecError(f"a label is {label!r}, a {type(label).__name__}; words, numbers and tuples can be saved")
+    said = f"a label is {label!r}, a {type(label).__name__}; words, numbers and tuples can be saved"
+    raise SpecError(f"{said}: first set classes_ = np.array([str(label) for label in classes_])")
 
 
 def _name(name: Any) -> Any:
