@@ -18,8 +18,8 @@ network of 150,000 parameters. Settings are fixed in this file before any run; n
 
 The study, about 12 hours of one core for three seeds, of which seed 0 is kept beside this file:
 ``PYTHONPATH=experiments selfpretrain study genes:GeneFinding --scale small --seeds 3 --results experiments``.
-What ``fit`` makes of the same loci, nine hours: ``python experiments/genes.py``, which writes
-``experiments/genes_fit.tsv``.
+What ``fit`` makes of the same loci, two hours of one core, is kept in ``genes_fit.tsv``: ``python
+experiments/genes.py``.
 """
 
 import argparse

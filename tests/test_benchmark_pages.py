@@ -1,9 +1,11 @@
 """Tables of pages are those of the data that were measured and kept."""
 
+import csv
 import json
 import lzma
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -46,3 +48,15 @@ def test_gene_finding_is_as_its_kept_results_have_it():
         assert f"| S4D, {arm} | {' | '.join(cells)} |" in page
     assert {arm: len(by_loci) for arm, by_loci in scores.items()} == dict.fromkeys(scores, 3)
     assert len(scores) == 3
+
+
+def test_fit_on_genes_is_as_its_kept_results_have_it():
+    with (ROOT / "experiments/genes_fit.tsv").open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    cells = []
+    for loci in ("20", "100", "all"):
+        found = [row for row in rows if row["loci"] == loci]
+        assert {row["seed"] for row in found} == {"0", "1", "2"}
+        cells.append(" / ".join(f"{fmean(float(row[x]) for row in found):.3f}" for x in ("accuracy", "MCC")))
+    page = (ROOT / "docs/tutorials/genes.md").read_text()
+    assert f"| `fit` with its defaults, an hour at most | {' | '.join(cells)} |" in page
