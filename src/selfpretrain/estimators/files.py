@@ -161,9 +161,9 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     if layout is None and tokens and estimator.data_facts_.get("signal", likely) == "text":
         layout = {"form": "texts", "kind": "tokens"}
     if layout is None or layout["form"] in ("arrays", "series"):
-        known = ".ts" if layout and layout["form"] == "series" else ".npy"
+        known = "a .ts" if layout and layout["form"] == "series" else "an .npy"
         said = "this model does not know how such a file is to be read"
-        raise DataError(f"{said}; give a {known} file, or ask it in Python")
+        raise DataError(f"{said}; give {known} file, or ask it in Python")
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
     table = open_table(path, layout["encoding"], layout["header"])
