@@ -115,9 +115,8 @@ def main() -> None:
     """Fit with a time limit on every number of loci; finished ones are in the table, and stay."""
     parser = argparse.ArgumentParser(description="fit on the task genes")
     parser.add_argument("--minutes", type=float, default=MINUTES)
-    parser.add_argument(
-        "--loci", nargs="+", choices=[_name(loci) for loci in LOCI], default=["all", "20", "100"]
-    )
+    names = [_name(loci) for loci in LOCI]
+    parser.add_argument("--loci", nargs="+", choices=names, default=names)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(SEEDS)))
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("genes_fit.tsv"))
     options = parser.parse_args()

@@ -34,6 +34,11 @@ def test_tables_of_pages_match_the_kept_data(name, tmp_path):
         assert beside.read_text() == kept.read_text(), "run it with --page"
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py")))
+def test_every_benchmark_still_finds_what_it_measures(name):
+    assert script(name).__doc__
+
+
 def test_gene_finding_is_as_its_kept_results_have_it():
     lines = lzma.decompress((ROOT / "experiments/genefinding.small.jsonl.xz").read_bytes()).splitlines()
     scores = defaultdict(dict)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pydantic import ValidationError
 
 from selfpretrain.data.dataset import SequenceDataset
 from selfpretrain.data.spec import SPLITS
@@ -78,6 +79,12 @@ def test_fields_give_other_images(home):
     assert len({task.folder for task in tasks}) == 3
     assert [task().side for task in (Pathfinder, PathX, PathX256)] == [32, 128, 256]
     assert Pathfinder(resolution=64).side == 64
+
+
+@pytest.mark.parametrize("wrong", [{"resolution": 48}, {"difficulty": "odd"}, {"quirks": "some"}])
+def test_what_is_not_known_is_refused(wrong):
+    with pytest.raises(ValidationError, match="Input should be"):
+        Pathfinder(**wrong)
 
 
 def test_an_interrupted_set_is_taken_up_again(home, monkeypatch):
