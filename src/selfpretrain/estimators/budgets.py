@@ -17,7 +17,7 @@ from ..studies.recipes.defaults import LR, LR_OF, PRETRAIN_STEPS, small_arms
 from ..tasks.base import Task
 from ..training.recipe import Budget, Stage
 
-LARGE = 200_000  # training positions from which the network is twice as wide
+LARGE = 200_000  # training positions above which the network is twice as wide
 PRETRAIN_POSITIONS = 5_000_000
 """Positions seen in pretraining, at most; more where these are fewer than ``PRETRAIN_STEPS`` steps."""
 PRETRAIN_EPOCHS = 60  # maximum number of epochs of pretraining

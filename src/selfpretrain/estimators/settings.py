@@ -73,7 +73,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         mask_rate: share of positions hidden in masked pretraining; None: 0.15 of symbols, 0.25 of values.
         signs: symbols that mark begin and end of every sequence; auto: yes, except for labels of positions.
         scale: auto, or smoke for a run of a few steps with the first setting alone.
-        width, depth: of the network; None: 64 and 2, a width of 128 from 200,000 training positions; with a
+        width, depth: of the network; None: 64 and 2, a width of 128 above 200,000 training positions; with a
             time limit and n_trials=1 (or a task by name), the largest network, up to 256 and 8, whose
             training fits into the limit and which has no more parameters than there are training positions.
         lr: learning rate of finetuning, and of training from scratch.
