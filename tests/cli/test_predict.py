@@ -184,7 +184,7 @@ def test_an_event_that_training_lacks_is_an_error_that_names_it_if_no_symbol_is_
     out = tmp_path / "out.csv"
     code, _, err = cli("predict", visits, new, "-o", out)
     assert code == 2 and not out.exists()
-    assert "row 1: id 'a': event 'surgery' is not one of the 4 of training" in err and "--skip-bad" in err
+    assert "used: id 'a': event 'surgery' is not one of the 4 of training" in err and "--skip-bad" in err
     assert cli("predict", visits, new, "-o", out, "--skip-bad")[0] == 0
     first, second = rows_of(out)
     assert (first["who"], first["prediction"]) == ("a", "") and "'surgery'" in first["problem"]

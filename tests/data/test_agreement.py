@@ -123,15 +123,20 @@ def test_sound_examples_pass_also_where_unused_positions_are_wrong():
     ("train", lambda y: 2 * y - 1, "majority, train: every labelled example is of class"),
     ("val", lambda y: y * 0 - 1, "majority, val: no example has a label"),
     ("test", lambda y: y + 1, "majority, test: example"),
+    ("test", lambda y: y[:0], "majority, test: there are no examples"),
 ])  # fmt: skip
-def test_a_comparison_on_such_a_task_is_refused(split, labels, what, tmp_path, capsys, monkeypatch):
+def test_a_comparison_on_such_a_task_is_refused_before_it_trains(split, labels, what, tmp_path, capsys, monkeypatch):
     load = toys.Majority.load
 
     def wrong(task, name):
         data = load(task, name)
-        return replace(data, targets=labels(data.targets)) if name == split else data
+        if name != split:
+            return data
+        targets = labels(data.targets)
+        kept = len(targets)
+        return replace(data, targets=targets, starts=data.starts[:, :kept], lengths=data.lengths[:, :kept])
 
     monkeypatch.setattr(toys.Majority, "load", wrong)
     command = ["compare", "--task", "toys:Majority", "--mixers", "attention", "--scale", "smoke"]
     assert app.run([*command, "--runs", str(tmp_path)]) != 0
-    assert what in capsys.readouterr().err
+    assert what in capsys.readouterr().err and not list(tmp_path.glob("stages/*/recipe.json"))

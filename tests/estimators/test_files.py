@@ -208,6 +208,20 @@ def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header
     assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("events", [[], ["cough", "rest"]])
+def test_a_bad_row_of_a_long_table_costs_its_sequence_alone(tmp_path, events):
+    good, other, bad = ("rest", "cough", "") if events else (1, 2, "oops")
+    rows = [f"{who},{at},{good}" for who in "abcdef" for at in range(3)] + [f"g,0,{other}", f"e,1,{good}"]
+    rows[7] = f"c,1,{bad}"
+    (tmp_path / "new.csv").write_text("\n".join(["id,t,x", *rows]) + "\n")
+    layout = {"form": "long", "sequence": ["x"], "id": "id", "time": "t"}
+    found = read_like(tmp_path / "new.csv", **layout, **({"kind": "tokens", "events": events} if events else {}))
+    assert found.rows.tolist() == [0, 1, 3, 5, 6] and found.lengths.tolist() == [3, 3, 3, 3, 1]
+    assert found.flat.ravel().tolist() == ([1] * 12 + [0] if events else [1] * 12 + [2])
+    assert found.wrong[2].startswith("new.csv, line 9: column 'x' h") and sorted(found.wrong) == [2, 4]
+    assert found.wrong[4].startswith("id 'e' has two rows at time 1 (new.csv, line 15; new.csv, line 21)")
+
+
 @pytest.mark.parametrize(("missing", "read"), [("refuse", [1, 2, 3]), ("fill", [1, 2, 3, 3])])
 def test_missing_values_at_the_end_are_filled_where_training_had_it(tmp_path, missing, read):
     path = tmp_path / "new.csv"

@@ -186,7 +186,7 @@ def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:
         said = f"is not one of the {len(events):,} of training"
         wrong = {row: f"{plan.name(row)}: event {name[:40]!r} {said}" for row, name in plan.unseen.items()}
         found = found.take(~np.isin(found.rows, list(wrong)))
-        return replace(plan, sequences=replace(found, wrong=wrong))
+        return replace(plan, sequences=replace(found, wrong=plan.sequences.wrong | wrong))
     if plan.unseen:
         row, name = next(iter(plan.unseen.items()))
         said = f"{len(plan.unseen):,} of {found.given:,} sequences hold events that training lacks"
@@ -217,8 +217,8 @@ def _table(table: Table, layout: Json) -> ImportPlan:
 
 
 def _name_of(plan: ImportPlan) -> Callable[[int], str]:
-    """Return how messages name a row: by its line or file where it has one."""
-    named = (*FORMS, "texts", "recordings", "series")
+    """Return how messages name a row: by its line, id or file where it has one."""
+    named = (*FORMS, "long", "texts", "recordings", "series")
     return plan.name if plan.layout and plan.layout["form"] in named else numbered
 
 

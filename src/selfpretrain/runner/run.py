@@ -15,7 +15,7 @@ from ..system.progress import show_stages
 from ..system.startup import raise_on_signal
 from ..training.gpus import CPU_CORE
 from ..training.mixer_checks import check_recipes
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, check_scored
 from ..training.train import Stop
 from .executors.base import Ended, Executor
 from .experiment_dir import ExperimentFolder
@@ -182,6 +182,7 @@ class StageQueue:
 
         Raises:
             SpecError: if a stage was planned with a stub of its data.
+            DataError: if a task of other code leaves nothing to validate or to test with.
         """
         missing = missing_stages(stages, workspace) if missing is None else missing
         # The processes of torchrun take the same stages, in whatever order they look at the disk.
@@ -192,6 +193,9 @@ class StageQueue:
                 raise SpecError(
                     f"{stage.recipe.title}: planned with a stub of its data; plan it without one to run it"
                 )
+        scored = [stage.recipe for stage in missing if stage.tested]
+        for recipe in {repr(recipe.task_of(recipe.last)): recipe for recipe in scored}.values():
+            check_scored(recipe)
         missing = [stage.counted() for stage in missing]
         costs = {stage.id: stage.cost.flops if stage.cost else 0.0 for stage in missing}
         executor = find("executors", _executor_name(missing, costs, workspace))(workspace)

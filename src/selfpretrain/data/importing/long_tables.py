@@ -77,14 +77,21 @@ def read_long(
     def where(i: int) -> str:
         return table.name(order[i].as_py())
 
-    starts = _starts(rows, where)
+    starts, wrong = _starts(rows, where)
+    if labelled and wrong:
+        raise DataError(min(wrong.items())[1])
     columns = {role: rows[role].combine_chunks() for role in options.roles}
     decimal = decimal_sign([*cells.values(), *columns.values()], table.separator)
     if "label" in columns:
         columns["label"] = label_words(columns["label"], options, decimal, where, changed)
-    flat, kind, events = _flat(cells, where, options, events, decimal)
     ids = rows["id"].take(pa.array(starts)).to_pylist()
-    lengths = np.diff(starts, append=len(flat))
+    lengths = np.diff(starts, append=len(rows))
+    if not labelled:
+        wrong = _unreadable(cells, starts, where, options, events, decimal) | wrong
+        whole = pa.array(~np.isin(positions(lengths)[0], list(wrong)))
+        cells = {column: cell.filter(whole) for column, cell in cells.items()}
+    kept = np.setdiff1d(np.arange(len(ids)), list(wrong))
+    flat, kind, events = _flat(cells, where, options, events, decimal)
     for role, each in columns.items():
         if role == "label" and options.target == "positions":
             columns[role] = lists_of(each, lengths)
@@ -92,13 +99,13 @@ def read_long(
             columns[role] = _constant(role, each, starts, ids)
     unseen: dict[int, str] = {}
     if events and (at := np.flatnonzero(flat == len(events))).size:
-        owners, first = np.unique(positions(lengths)[0][at], return_index=True)
+        owners, first = np.unique(positions(lengths[kept])[0][at], return_index=True)
         names = words(cells[values[0]].take(pa.array(at[first]))).to_pylist()
-        unseen = dict(zip(owners.tolist(), names, strict=True))
+        unseen = dict(zip(kept[owners].tolist(), names, strict=True))
     doubts = _doubts(cells) if labelled and kind == "values" else []
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
     return ImportPlan(
-        Sequences(kind, flat, lengths, np.arange(len(ids)), columns=columns),
+        Sequences(kind, flat, lengths[kept], kept, wrong, columns),
         options,
         lambda row: f"id {ids[row]!r}",
         lambda position, channel: f"column {values[min(channel, len(values) - 1)]!r}, position {position}",
@@ -111,19 +118,50 @@ def read_long(
     )
 
 
-def _starts(rows: pa.Table, where: Where) -> np.ndarray:
-    """Return the first rows (n,) of the sequences, of rows that are sorted by id and time."""
+def _starts(rows: pa.Table, where: Where) -> tuple[np.ndarray, dict[int, str]]:
+    """Return the first rows (n,) of sequences, of rows sorted by id and time; and which have a time twice."""
     ids = rows["id"].combine_chunks()
     times = rows["time"].combine_chunks()
     is_start = np.diff(ids.dictionary_encode().indices.to_numpy(), prepend=-1) != 0
     repeated = pc.equal(times[:-1], times[1:]).to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(is_start)
     twice = np.flatnonzero(~is_start[1:] & repeated) + 1
-    if len(twice):
-        i = int(twice[0])
+    owners, first = np.unique(np.searchsorted(starts, twice, side="right") - 1, return_index=True)
+    wrong: dict[int, str] = {}
+    for owner, i in zip(owners.tolist(), twice[first].tolist(), strict=True):
         said = f"id {ids[i].as_py()!r} has two rows at time {times[i].as_py()} ({where(i - 1)}; {where(i)})"
         advice = "leave one out or, if their order is known, number the rows in a column for --time"
-        raise DataError(f"{said}; {advice}")
-    return np.flatnonzero(is_start)
+        wrong[owner] = f"{said}; {advice}"
+    return starts, wrong
+
+
+def _unreadable(
+    cells: dict[str, pa.Array],
+    starts: np.ndarray,
+    where: Where,
+    options: ImportOptions,
+    events: list[str] | None,
+    decimal: Sign,
+) -> dict[int, str]:
+    """Return why sequences cannot be read, by their number; the table is halved until these are found."""
+    wrong: dict[int, str] = {}
+    bounds = [*starts.tolist(), len(next(iter(cells.values())))]
+
+    def look(first: int, last: int) -> None:
+        begin = bounds[first]
+        some = {column: cell[begin : bounds[last]] for column, cell in cells.items()}
+        try:
+            _flat(some, lambda i: where(begin + i), options, events, decimal)
+        except DataError as error:
+            middle = (first + last) // 2
+            if first == middle:
+                wrong[first] = str(error)
+                return
+            look(first, middle)
+            look(middle, last)
+
+    look(0, len(starts))
+    return wrong
 
 
 def _in_several_files(ids: pa.ChunkedArray, table: Table) -> list[str]:
