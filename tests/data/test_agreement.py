@@ -125,7 +125,9 @@ def test_sound_examples_pass_also_where_unused_positions_are_wrong():
     ("test", lambda y: y + 1, "majority, test: example"),
     ("test", lambda y: y[:0], "majority, test: there are no examples"),
 ])  # fmt: skip
-def test_a_comparison_on_such_a_task_is_refused_before_it_trains(split, labels, what, tmp_path, capsys, monkeypatch):
+def test_a_comparison_on_such_a_task_is_refused_before_it_trains(
+    split, labels, what, tmp_path, capsys, monkeypatch
+):
     load = toys.Majority.load
 
     def wrong(task, name):

@@ -1,5 +1,6 @@
 """Whatever a file holds: it is imported, or refused in one line, in bounded memory and time."""
 
+import gzip
 import io
 import json
 import os
@@ -110,6 +111,12 @@ def test_packed_tables_are_read_if_saved_without_packing(tmp_path, monkeypatch):
     refused(tmp_path / "t.parquet", "would become")
     parquet.write_table(table, tmp_path / "t.parquet", compression=None, use_dictionary=False)
     assert len(bring(tmp_path / "t.parquet").split) == 4000
+
+
+def test_packed_text_that_becomes_huge_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("selfpretrain.data.importing.source.MAX_UNPACKED", 1 << 20)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b,label\n" + b"1,2,x\n" * 1_000_000))
+    refused(tmp_path / "t.csv.gz", "would become .* compression=None")
 
 
 def test_very_many_dimensions_are_read_or_refused_quickly(tmp_path):

@@ -1,7 +1,9 @@
 """The same data come in by every door as the same set, whatever the pieces they are read in."""
 
 import csv
+import gzip
 import json
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -484,6 +486,96 @@ def test_the_index_of_a_frame_of_pandas_is_no_position(tmp_path, name):
     assert named.layout["sequence"] == ["t0", "t1", "t2", "t3", name]
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_true_and_false_are_1_and_0(tmp_path, name):
+    marks = [[i % 3 == 0, i % 2 == 0, i % 5 == 0] for i in range(60)]
+    columns = dict(zip(("a", "b", "c"), zip(*marks, strict=True), strict=True))
+    found = bring(
+        write(
+            tmp_path / name, {key: list(cells) for key, cells in columns.items()} | {"label": WORDS[:2] * 30}
+        )
+    )
+    assert numbers(found) == [[[int(mark)] for mark in row] for row in marks]
+    rows = {"id": [i // 3 for i in range(180)], "t": list(range(180)), "x": [i / 4 for i in range(180)]}
+    rows |= {"on": [mark for row in marks for mark in row], "label": np.repeat(WORDS[:2] * 30, 3).tolist()}
+    found = bring(write(tmp_path / name, rows), id="id", time="t", value="x,on")
+    assert [[on for _, on in row] for row in sorted(numbers(found))] == marks
+    if name.endswith("sv"):
+        written = [str([bool(i >> k & 1) for k in range(6)]) for i in range(60)]
+        found = bring(write(tmp_path / name, {"x": written, "label": WORDS[:2] * 30}))
+        assert numbers(found)[3][:3] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl"])
+def test_text_tables_may_be_packed(tmp_path, name):
+    columns = {"x": [f"naïve {i}, or so" for i in range(40)], "label": WORDS[:2] * 20}
+    path = write(tmp_path / name, columns)
+    plain = bring(path)
+    packed = path.with_name(f"{name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    for origin in (packed, tmp_path):
+        made = bring(origin)
+        assert (texts(made), labels(made)) == (texts(plain), labels(plain))
+    assert importer.suggested_name(str(packed)) == "t"
+    packed.write_bytes(packed.read_bytes()[:-30])
+    with pytest.raises(DataError, match=rf"{name}\.gz: it cannot be read \(Compressed file ended before"):
+        bring(packed)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (
+            pa.array([[("a", 1.0)]] * 9, pa.map_("string", "float64")),
+            "'x' holds map<string, double.*; sequences",
+        ),
+        (
+            pa.array([b"\xff\xfe"] * 9),
+            "'x' holds bytes that are no text in UTF-8; .* --kind text takes every byte",
+        ),
+    ],
+)
+def test_columns_of_other_types_are_named(tmp_path, cells, said):
+    path = write(tmp_path / "t.parquet", {"x": cells, "label": list("abcabcabc")})
+    for read in ({}, {"sequence": "x"}):
+        with pytest.raises(DataError, match=said):
+            importer.plan_import(str(path), ImportOptions(**read))
+    times = {"id": list("abcabcabc"), "t": cells, "x": [0.5] * 9, "label": list("abcabcabc")}
+    write(path, times)
+    with pytest.raises(DataError, match=r"'t' holds neither numbers nor times|two rows at time"):
+        bring(path, id="id", time="t", value="x")
+
+
+def test_decimals_and_dictionaries_are_read(tmp_path):
+    x = [[Decimal(i) / 4, Decimal(1)] for i in range(40)]
+    path = write(tmp_path / "t.parquet", {"x": x, "label": pa.array(WORDS[:2] * 20).dictionary_encode()})
+    assert numbers(bring(path))[3] == [[0.75], [1]]
+
+
+def test_ids_and_groups_that_look_alike_are_told(tmp_path):
+    rows = {"id": [f"{i // 4}{'.0' * (i % 2)}" for i in range(240)], "t": list(range(240))}
+    rows |= {"x": [i * 7 % 61 / 8 for i in range(240)], "label": np.repeat(WORDS[:2] * 30, 4).tolist()}
+    path = write(tmp_path / "t.csv", rows)
+    assert "different ids are equal as numbers: '0', '0.0'" in str(
+        importer.plan_import(str(path), ImportOptions(id="id", time="t", value="x")).notes
+    )
+    rows = {"who": [f"{'Pp'[i % 2]}{i // 2}" for i in range(60)], "label": WORDS[:2] * 30}
+    path = write(
+        tmp_path / "t.csv", rows | {f"t{t}": [i * t % 61 / 8 for i in range(60)] for t in range(1, 5)}
+    )
+    assert "different groups are written almost alike: 'P0', 'p0'" in str(
+        bring(path, group="who").meta["about"]
+    )
+
+
+def test_spaces_around_names_of_columns_are_dropped(tmp_path):
+    lines = [f"{i}, {i % 7}, {'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["t0, t1, label ", *lines]))
+    made = bring(tmp_path / "t.csv")
+    assert made.form.target.names == ("a", "b") and numbers(made)[8] == [[8], [1]]
+
+
 @pytest.mark.parametrize(
     "described",
     [
@@ -594,7 +686,11 @@ def test_a_test_file_with_other_positions_is_refused(tmp_path, others):
         ("[np.float64(0.5), np.float64(1e-3)]", [[0.5], [0.001]], ""),
         ("[0.5, nan, 1.5]", [[0.5], [1.0], [1.5]], ""),
         ("[0.5 0.25 ... 1.5]", [], r"t\.csv, line 5, position 2: .* x\.tolist\(\) has all; --kind text"),
-        ("[0.5, None]", [], r"t\.csv, line 5, position 1: .* holds 'None', not a number; --kind text"),
+        (
+            "[0.5, None]",
+            [],
+            r"t\.csv, line 5, position 1: .* holds 'None', not a number; write NaN .*; --kind text",
+        ),
         ("not measured", [], r"t\.csv, line 5, position 0: .* holds 'not', not a number; --kind text"),
     ],
 )

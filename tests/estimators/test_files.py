@@ -1,5 +1,6 @@
 """Estimators that are trained on a file: symbols in their alphabet, as those that are given in Python."""
 
+import gzip
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -184,10 +185,12 @@ def test_columns_with_the_names_of_answers_are_replaced_and_told(tmp_path):
 
 
 def read_like(path, channels=1, **layout):
-    """The sequences of a file, read for a model of values that was trained on this layout."""
+    """The sequences of a file, read for a model of this layout; without channels it is one of text."""
     reading = {"kind": "values", "encoding": "", "header": True, "decimal": "."} | layout
     model = SequenceClassifier()
-    model.predictor_ = SimpleNamespace(form=SimpleNamespace(signal=Values(channels)))
+    model.predictor_ = SimpleNamespace(
+        form=SimpleNamespace(signal=Values(channels) if channels else Tokens(256))
+    )
     model.offsets_ = SimpleNamespace(values=())
     model.reading_, model.alphabet_ = reading, None
     return files.read_new(path, model).sequences
@@ -208,18 +211,42 @@ def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header
     assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("code", "rows", "told"),
+    [("utf-8", "süß", True), ("windows-1252", "süß", False), ("ascii", "sweet", False)],
+)
+def test_new_files_in_utf_8_are_read_as_such_whatever_training_had(tmp_path, code, rows, told, recwarn):
+    for path in (tmp_path / "new.csv", tmp_path / "some" / "new.csv", tmp_path / "texts" / "new.txt"):
+        path.parent.mkdir(exist_ok=True)
+        content = rows if path.suffix == ".txt" else f"x\n{rows}\n"
+        path.write_bytes(content.encode(code))
+        layout = {"form": "texts" if path.suffix == ".txt" else "text", "sequence": ["x"], "kind": "tokens"}
+        found = read_like(
+            path.parent if path.parent != tmp_path else path, 0, encoding="windows-1252", **layout
+        )
+        assert found.flat.tobytes().decode() == rows
+    said = [
+        str(each.message) for each in recwarn if "is read as UTF-8, not as windows-1252" in str(each.message)
+    ]
+    assert len(said) == 3 * told
+
+
 @pytest.mark.parametrize("events", [[], ["cough", "rest"]])
 def test_a_bad_row_of_a_long_table_costs_its_sequence_alone(tmp_path, events):
     good, other, bad = ("rest", "cough", "") if events else (1, 2, "oops")
     rows = [f"{who},{at},{good}" for who in "abcdef" for at in range(3)] + [f"g,0,{other}", f"e,1,{good}"]
     rows[7] = f"c,1,{bad}"
-    (tmp_path / "new.csv").write_text("\n".join(["id,t,x", *rows]) + "\n")
+    (tmp_path / "new.csv.gz").write_bytes(gzip.compress("\n".join(["id,t,x", *rows]).encode()))
     layout = {"form": "long", "sequence": ["x"], "id": "id", "time": "t"}
-    found = read_like(tmp_path / "new.csv", **layout, **({"kind": "tokens", "events": events} if events else {}))
+    found = read_like(
+        tmp_path / "new.csv.gz", **layout, **({"kind": "tokens", "events": events} if events else {})
+    )
     assert found.rows.tolist() == [0, 1, 3, 5, 6] and found.lengths.tolist() == [3, 3, 3, 3, 1]
     assert found.flat.ravel().tolist() == ([1] * 12 + [0] if events else [1] * 12 + [2])
-    assert found.wrong[2].startswith("new.csv, line 9: column 'x' h") and sorted(found.wrong) == [2, 4]
-    assert found.wrong[4].startswith("id 'e' has two rows at time 1 (new.csv, line 15; new.csv, line 21)")
+    assert found.wrong[2].startswith("new.csv.gz, line 9: column 'x' h") and sorted(found.wrong) == [2, 4]
+    assert found.wrong[4].startswith(
+        "id 'e' has two rows at time 1 (new.csv.gz, line 15; new.csv.gz, line 21)"
+    )
 
 
 @pytest.mark.parametrize(("missing", "read"), [("refuse", [1, 2, 3]), ("fill", [1, 2, 3, 3])])

@@ -4,6 +4,7 @@ import csv
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ import numpy as np
 
 from ..data.importing.arrays import read_arrays, read_sequences
 from ..data.importing.columns import FORMS, TableLayout, read_rows
+from ..data.importing.divisions import visible_files
 from ..data.importing.importer import import_to_memory, plan_import
 from ..data.importing.long_tables import read_long
 from ..data.importing.media_files import read_like
 from ..data.importing.numerals import decimal_sign
-from ..data.importing.options import ImportOptions
+from ..data.importing.options import TEXT_TABLES, ImportOptions
 from ..data.importing.plan import ImportPlan, at_position, numbered
-from ..data.importing.source import check_column
-from ..data.importing.tables import PartPlaces, Table, check_regular, open_table
+from ..data.importing.source import check_column, ending, opened, readable
+from ..data.importing.tables import BATCH, PartPlaces, Table, check_regular, open_table
 from ..data.importing.ts_files import read_series
 from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint, interpolate
@@ -164,6 +166,10 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         known = "a .ts" if layout and layout["form"] == "series" else "an .npy"
         said = "this model does not know how such a file is to be read"
         raise DataError(f"{said}; give {known} file, or ask it in Python")
+    code = layout.get("encoding", "")
+    if code.lower().replace("-", "") not in ("", "utf8") and _is_utf8(path):
+        warnings.warn(f"{path.name} is read as UTF-8, not as {code} as in training", stacklevel=3)
+        layout = layout | {"encoding": ""}
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
     table = open_table(path, layout["encoding"], layout["header"])
@@ -171,6 +177,19 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
     return plan
+
+
+def _is_utf8(path: Path) -> bool:
+    """Return whether the text files of a path are UTF-8 throughout, and not all of them ASCII."""
+    found = visible_files(path) if path.is_dir() else [path]
+    beyond = 0
+    for file in (file for file in found if ending(file) in (*TEXT_TABLES, ".arff")):
+        try:
+            with readable(file.name), TextIOWrapper(opened(file), "utf-8") as text:
+                beyond += sum(not piece.isascii() for piece in iter(lambda: text.read(BATCH), ""))
+        except DataError:
+            return False
+    return beyond > 0
 
 
 def _long(table: Table, layout: Json, alphabet: Alphabet | None) -> ImportPlan:

@@ -247,17 +247,6 @@ def load_split(recipe: Recipe, split: Split) -> SequenceDataset:
     return replace(data, padded=task.form.length) if fixed else data
 
 
-def check_scored(recipe: Recipe) -> None:
-    """Check, before anything is trained, that a task of other code can be validated and tested with.
-
-    Raises:
-        DataError: if it cannot, see ``load_split``.
-    """
-    if not is_ours(type(recipe.task_of(recipe.last)).__module__):
-        load_split(recipe, "val")
-        load_split(recipe, "test")
-
-
 def build_network(recipe: Recipe) -> Network:
     """Return the network of the last stage, initialised from the recipe's seed.
 

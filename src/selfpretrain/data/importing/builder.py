@@ -12,12 +12,12 @@ from ...errors import DataError, join_names
 from ..moments import BYTES, Spans, fit_values, in_blocks, max_symbol, nan_spans
 from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
-from ..sequences import Sequences, interpolate, not_tokens
+from ..sequences import MAX_TOKENS, Sequences, interpolate, not_tokens
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
 from ..splits import MIN_GROUPS, UNLABELLED, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
 from . import MissingPolicy
-from .label_columns import LabelColumn
+from .label_columns import LabelColumn, lookalikes
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import first_true
@@ -75,8 +75,8 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     if groups is not None:  # a score on one patient says little about others
         held = [(name, len(np.unique(groups[split == i]))) for i, name in enumerate(SPLITS)]
         few = ", ".join(f"{name} holds {count}" for name, count in held if count < MIN_GROUPS)
-        number = len(np.unique(groups))
-        notes += [f"of {number:,} groups {few}; scores rest on so few"] if few else []
+        said = f"of {len(np.unique(groups)):,} groups {few}; scores rest on so few"
+        notes += [said] * bool(few) + lookalikes(found.columns["group"].unique().to_pylist(), "groups")
     notes += _near_duplicates(flat, sketch, lengths, split, groups)
 
     symbols = int(flat.max()) + 1 if plan.signal == "tokens" else 0
@@ -192,8 +192,8 @@ def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
     wrong = not_tokens(flat)
     if wrong.any():
         raise DataError(
-            f"{plan.place(found, wrong)} is {flat[wrong][0]}, not a token: tokens are whole numbers from 0; "
-            f"use --kind values"
+            f"{plan.place(found, wrong)} is {flat[wrong][0]}, not a token: these are whole numbers from 0 to "
+            f"{MAX_TOKENS - 1:,}; use --kind values"
         )
     return flat.astype(np.int32)
 

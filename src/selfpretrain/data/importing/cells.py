@@ -14,6 +14,9 @@ from .source import MISSING, first_true, is_list, lists_of, words
 
 NUMPY = r"np\.[a-z]+[0-9]*\("
 """Regular expression of what NumPy writes before a number in a list: np.float64(0.5)."""
+READ = "sequences are numbers, lists of numbers (or of lists, one number per channel) or text; convert it"
+ABSENT = re.compile(r"#.+|[-.]+|none|nil|nat|n\.a\.|missing|unknown", re.IGNORECASE)
+"""Regular expression of cells of numbers by which a missing one may be meant."""
 Where = Callable[[int], str]  # returns the name of a row of a batch, for messages
 Ragged = tuple[np.ndarray, np.ndarray]  # flat array of sequences end to end, and their lengths
 
@@ -52,7 +55,7 @@ def label_words(
                 f"{where(row)}: label {cells[row].as_py()[:40]!r} may be a number with a decimal comma; "
                 f"write decimals with a point, or give --target classes, sets or positions"
             )
-    return words(cells, changed)
+    return words(cells, changed, options.label)
 
 
 def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa.Array:
@@ -72,13 +75,10 @@ def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa
     return lists_of(found, present.sum(1), known)
 
 
-def flags(array: pa.Array) -> pa.Array:
+def flags(text: pa.Array) -> pa.Array:
     """Return text with 1 for true and 0 for false, as pandas writes indicators; other cells as they are."""
-    if not is_text(array.type):
-        return array
-    return pc.replace_substring_regex(
-        pc.replace_substring_regex(array, r"^\s*(?i:true)\s*$", "1"), r"^\s*(?i:false)\s*$", "0"
-    )
+    known = pc.ascii_lower(text)
+    return pc.if_else(pc.equal(known, "true"), "1", pc.if_else(pc.equal(known, "false"), "0", text))
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -146,9 +146,11 @@ def read_lists(array: pa.Array, where: Where, column: str) -> Ragged:
         return read_numbers(values, place, column), lengths
     if not len(values):
         return np.zeros((0, 1)), lengths
-    channels = np.unique(pc.list_value_length(values).fill_null(-1).to_numpy())
-    if len(channels) > 1 or -1 in channels:
-        raise DataError(f"column {column!r} has positions of {channels.tolist()} channels; make them equal")
+    channels = pc.list_value_length(values).fill_null(0).to_numpy()
+    odd = channels != max(channels[0], 1)
+    if odd.any():
+        said = f"column {column!r} has positions of {np.unique(channels).tolist()} channels; make them equal"
+        raise DataError(f"{place(int(odd.argmax()))}: {said}")
     flat = read_numbers(values.flatten(), lambda i: place(i // int(channels[0])), column)
     return flat.reshape(len(values), -1), lengths
 
@@ -181,7 +183,7 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
         DataError: naming the first cell that is not a number.
     """
     if is_text(array.type):
-        text = pc.utf8_trim_whitespace(array)
+        text = flags(pc.utf8_trim_whitespace(array))
         if decimal == ",":
             points = pc.match_substring(text, ".")
             if pc.any(points).as_py():  # which may separate thousands
@@ -203,7 +205,7 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     if not is_number(array.type):
-        raise DataError(f"column {column!r} holds {array.type}, not numbers")
+        raise DataError(f"column {column!r} holds {array.type}, not numbers; {READ}")
     return array.to_numpy(zero_copy_only=False)
 
 
@@ -232,7 +234,9 @@ def _no_number(cells: Sequence[str | None], where: Where, column: str) -> str:
             pa.scalar(cell, pa.large_string()).cast(pa.float64())  # Python takes 1_000 for a number, too
         except pa.ArrowInvalid:
             comma = re.fullmatch(r"[-+]?\d+([,.]\d+)+([eE][-+]?\d+)?", str(cell))
-            hint = "; write decimals with a point, and lists with spaces" if comma else ""
+            hint = "; write NaN where a number is missing" if ABSENT.fullmatch(str(cell)) else ""
+            if comma:
+                hint = "; write decimals with a point, thousands without a sign, and lists with spaces"
             hint = "; NumPy leaves numbers out of long arrays, x.tolist() has all" if cell == "..." else hint
             return f"{where(i)}: column {column!r} holds {str(cell)[:40]!r}, not a number{hint}"
     return f"column {column!r} holds something that is not a number"

@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -35,7 +35,7 @@ from .numerals import (
 from .options import ImportOptions
 from .plan import ImportPlan
 from .recordings import SOUNDS
-from .source import TEXTS, check_column, check_memory, is_list, joined, notes_on, word_lists, words
+from .source import TEXTS, check_column, check_memory, halved, is_list, joined, notes_on, word_lists, words
 from .tables import Table
 
 LABELS = ("label", "labels", "class", "target", "y", "category")
@@ -46,7 +46,7 @@ MOMENTS = ("time", "timestamp", "datetime", "date", "day", "hour", "step", "fram
 """Column names that suggest a long table, in which they repeat."""
 GROUPS = ("group", "patient", "subject", "person", "speaker", "user", "machine", "site", "recording", "movie")
 """Column names that suggest groups."""
-LISTED = rf"({NUMPY}{NUMBER}\)|{NUMBER}|(?i:nan|null|none|na|[-+]?inf))"
+LISTED = rf"({NUMPY}{NUMBER}\)|{NUMBER}|(?i:nan|null|none|na|true|false|[-+]?inf))"
 SEVERAL = rf"[\[(]?\s*{LISTED}([,;\s]+{LISTED})+\s*[\])]?"  # regular expression of two or more numbers
 TIME = r"\d?\d:\d\d(:\d\d([.,]\d+)?)? ?(Z|[-+]\d\d:?\d\d|[aApP][mM])?"
 DAY = r"(\d{4}-\d\d-\d\d|\d{4}[/.]\d\d?[/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})"
@@ -112,36 +112,26 @@ def read_rows(
         wrong: records the rows that cannot be read, and why; None: the first one is an error.
     """
 
-    def read(batch: pa.RecordBatch, first: int) -> Iterator[Sequences]:
+    def read(begin: int, end: int) -> Sequences:
         def where(row: int) -> str:
-            return table.name(first + row)
+            return table.name(begin + row)
 
-        rows = np.arange(first, first + batch.num_rows)
-        try:
-            flat, lengths = layout.sequences(batch, where)
-            columns = describe(batch, where) if describe else {}
-        except DataError as error:
-            if wrong is None:
-                raise
-            if batch.num_rows == 1:
-                wrong[first] = str(error).removeprefix(table.name(first)).lstrip(",: ")
-                return
-            half = batch.num_rows // 2
-            yield from read(batch.slice(0, half), first)
-            yield from read(batch.slice(half), first + half)
-        else:
-            yield Sequences(layout.kind, flat, lengths, rows, columns=columns)
+        rows = batch.slice(begin - first, end - begin)
+        flat, lengths = layout.sequences(rows, where)
+        columns = describe(rows, where) if describe else {}
+        return Sequences(layout.kind, flat, lengths, np.arange(begin, end), columns=columns)
 
     parts: list[Sequences] = []
     first = size = 0
     for batch in table.batches([*layout.sequence, *others]):
-        for part in read(batch, first):
+        for part in halved(read, first, first + batch.num_rows, wrong):
             size += part.flat.nbytes
             check_memory(size, table.path.name)
             parts.append(part)
         first += batch.num_rows
         report_progress(f"read {table.path.name}", first, table.n_rows)
-    return replace(joined(parts, layout.kind, table.name), wrong=wrong or {})
+    named = {row: why.removeprefix(table.name(row)).lstrip(",: ") for row, why in (wrong or {}).items()}
+    return replace(joined(parts, layout.kind, table.name), wrong=named)
 
 
 def read_table(table: Table, options: ImportOptions) -> ImportPlan:
@@ -162,14 +152,15 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
     def describe(batch: pa.RecordBatch, where: Where) -> dict[str, pa.Array]:
         column = batch[labels[0]]
         if len(labels) > 1:
-            numbers = [read_numbers(cells.flags(batch[name]), where, name) for name in labels]
+            numbers = [read_numbers(batch[name], where, name) for name in labels]
             found = cells.labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
         elif is_list(column.type):
             found = word_lists(column, changed)
         else:
             found = cells.label_words(column, options, layout.decimal, where, changed)
             found = cells.named_classes(found, class_names, where) if class_names else found
-        return {"label": found} | {role: words(batch[column], changed) for role, column in roles.items()}
+        named = {role: words(batch[column], changed, column) for role, column in roles.items()}
+        return {"label": found} | named
 
     found = read_rows(table, layout, described, describe)
     unused = [column for column in others if column not in layout.sequence]
@@ -210,6 +201,9 @@ def _infer(
             for name, column in sample.items()
         }
     form, sequence = _form(sample, options, candidates)
+    odd = [c for c in candidates if not any(test(sample[c]) for test in _TESTS.values())]
+    if odd and (options.sequence or not sequence) and not pa.types.is_null(sample[odd[0]].type):
+        raise DataError(f"column {odd[0]!r} holds {sample[odd[0]].type}; {cells.READ}")
     if not sequence:
         said = "give --sequence or, if rows are positions, --id, --time and --value"
         raise DataError(f"no column looks like sequences; {said}; columns: {join_names(others)}")
@@ -417,9 +411,10 @@ def _positions(numeric: list[str], sample: dict[str, pa.Array]) -> list[str]:
 
 
 def _contents(texts: list[str], sample: dict[str, pa.Array], numeric: list[str]) -> list[str]:
-    """Return the columns of text without dates and what describes the rows; these only if all else fails."""
+    """Return the columns of text without dates and what describes the rows; this only if it is all."""
     kept = [column for column in texts if _is_content(column, sample[column])]
-    return kept if kept or len(numeric) > 1 else texts
+    dated = len(texts) > 1 and any(share_of(sample[column], DATE) == 1 for column in texts)
+    return kept if kept or numeric or dated else texts
 
 
 def _is_content(column: str, array: pa.Array) -> bool:
@@ -461,7 +456,7 @@ def _is_numeric(array: pa.Array) -> bool:
     if not is_text(array.type):
         return is_number(array.type)
     known = words(array).drop_null()
-    return len(known) == 0 or share_of(known, MEASURED) > 0.5
+    return len(known) == 0 or share_of(cells.flags(known), MEASURED) > 0.5
 
 
 _TESTS = {
@@ -477,6 +472,12 @@ def _signal(
 ) -> SequenceKind:
     """Return "tokens" for whole numbers from 0 in one column and for text, else "values"."""
     if form == "text":
+        try:
+            sample[sequence[0]].cast(pa.large_string())
+        except pa.ArrowInvalid as error:
+            said = f"column {sequence[0]!r} holds bytes that are no text in UTF-8; write lists of numbers"
+            if options.kind != "text":
+                raise DataError(f"{said}, or --kind text takes every byte for a token") from error
         return "tokens"
     if options.kind == "text":
         raise DataError(f"column {sequence[0]!r} holds numbers, not text; use --kind tokens or --kind values")

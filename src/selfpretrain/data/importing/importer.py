@@ -22,7 +22,7 @@ from .media_files import read_listed, read_media
 from .options import LONG, WIDE, ImportOptions
 from .plan import ImportPlan
 from .recordings import SOUNDS
-from .source import joined, readable
+from .source import ending, joined, readable
 from .tables import SUFFIXES, Table, check_regular, hub_table, open_table
 from .ts_files import read_series
 
@@ -50,7 +50,7 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
     check_regular(path)
-    suffixes = {file.suffix.lower() for file in (visible_files(path) if path.is_dir() else [path])}
+    suffixes = {ending(file) for file in (visible_files(path) if path.is_dir() else [path])}
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:
@@ -239,5 +239,5 @@ def check_name(name: str) -> None:
 
 def suggested_name(origin: str) -> str:
     """Return a dataset name derived from the file name."""
-    stem = Path(origin.removeprefix(HUB)).expanduser().resolve().stem
+    stem = Path(origin.removeprefix(HUB).removesuffix(".gz")).expanduser().resolve().stem
     return re.sub(r"[^a-z0-9_]+", "-", stem.lower()).strip("-_") or "data"

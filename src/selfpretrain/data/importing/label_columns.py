@@ -198,11 +198,7 @@ class LabelColumn:
             raise DataError(
                 f"every label of {self.column} is a class of its own, such as {found[0]!r}; {advice}"
             )
-        short = [name if len(name) < 400 and NUMBER.fullmatch(name) else "" for name in names]
-        values = [Decimal(name) if name else None for name in short]
-        # Differences in case, inner spaces and Unicode form are easily overlooked.
-        looks = [" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names]
-        self.notes += _alike(names, values, "equal as numbers") + _alike(names, looks, "written almost alike")
+        self.notes += lookalikes(names, "classes")
         odd = [repr(name) for name in names if name.lower() in DOUBTFUL and self.target != "positions"]
         said = "a class like any other; empty such cells if the label is missing there"
         self.notes += [f"{', '.join(odd)}: {said}"] if odd else []
@@ -263,8 +259,18 @@ def _listed(cell: str, separators: str) -> list[str | None]:
     return list(re.split(separators, bare.strip("[] \t")))
 
 
+def lookalikes(names: list[str], what: str) -> list[str]:
+    """Return notes on names of classes, groups or ids, ``what``, of which one may have been meant."""
+    short = [name if len(name) < 400 and NUMBER.fullmatch(name) else "" for name in names]
+    values = [Decimal(name) if name else None for name in short]
+    # Differences in case, inner spaces and Unicode form are easily overlooked.
+    looks = [" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names]
+    found = _alike(names, values, f"different {what} are equal as numbers")
+    return found + _alike(names, looks, f"different {what} are written almost alike")
+
+
 def _alike(names: Iterable[str], keys: Iterable[Hashable], said: str) -> list[str]:
-    """Return a note on classes with the same key, so that one class may have been meant; None is no key."""
+    """Return a note on names with the same key, so that one may have been meant; None is no key."""
     groups = defaultdict(list)
     for name, key in zip(names, keys, strict=True):
         groups[key].append(name)
@@ -273,7 +279,7 @@ def _alike(names: Iterable[str], keys: Iterable[Hashable], said: str) -> list[st
         return []
     shown = "; ".join(", ".join(repr(name[:40]) for name in group[:5]) for group in found[:3])
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return [f"different classes are {said}: {shown}{more}; write them alike if they are one"]
+    return [f"{said}: {shown}{more}; write them alike if they are one"]
 
 
 def _counts(labels: pa.Array) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Long tables: one row per position, with columns for sequence id, time and measured values."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,11 @@ from ...system.events import report_progress
 from ..sequences import SequenceKind, Sequences, positions
 from .cells import Where, is_text, label_words, read_numbers
 from .columns import facts_of, matching, refuse_labels, with_label
+from .label_columns import lookalikes
 from .numerals import MEASURED, Sign, decimal_sign, has_commas, odd_number, share_of, with_points
 from .options import ImportOptions
 from .plan import ImportPlan
-from .source import check_column, check_memory, first_true, lists_of, notes_on, words
+from .source import check_column, check_memory, first_true, halved, lists_of, notes_on, words
 from .tables import PartPlaces, Table
 
 
@@ -87,7 +89,9 @@ def read_long(
     ids = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(rows))
     if not labelled:
-        wrong = _unreadable(cells, starts, where, options, events, decimal) | wrong
+        wrong |= _unreadable(
+            cells, starts, lambda some, at: _flat(some, lambda i: where(at + i), options, events, decimal)
+        )
         whole = pa.array(~np.isin(positions(lengths)[0], list(wrong)))
         cells = {column: cell.filter(whole) for column, cell in cells.items()}
     kept = np.setdiff1d(np.arange(len(ids)), list(wrong))
@@ -102,6 +106,7 @@ def read_long(
         owners, first = np.unique(positions(lengths[kept])[0][at], return_index=True)
         names = words(cells[values[0]].take(pa.array(at[first]))).to_pylist()
         unseen = dict(zip(kept[owners].tolist(), names, strict=True))
+    shared += lookalikes(ids, "ids") if labelled else []
     doubts = _doubts(cells) if labelled and kind == "values" else []
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
     return ImportPlan(
@@ -136,31 +141,16 @@ def _starts(rows: pa.Table, where: Where) -> tuple[np.ndarray, dict[int, str]]:
 
 
 def _unreadable(
-    cells: dict[str, pa.Array],
-    starts: np.ndarray,
-    where: Where,
-    options: ImportOptions,
-    events: list[str] | None,
-    decimal: Sign,
+    cells: dict[str, pa.Array], starts: np.ndarray, read: Callable[[dict[str, pa.Array], int], object]
 ) -> dict[int, str]:
-    """Return why sequences cannot be read, by their number; the table is halved until these are found."""
+    """Return why sequences cannot be read, by number; ``read`` gets cells and the row of the first."""
     wrong: dict[int, str] = {}
-    bounds = [*starts.tolist(), len(next(iter(cells.values())))]
+    bounds = [*starts.tolist(), None]
 
-    def look(first: int, last: int) -> None:
-        begin = bounds[first]
-        some = {column: cell[begin : bounds[last]] for column, cell in cells.items()}
-        try:
-            _flat(some, lambda i: where(begin + i), options, events, decimal)
-        except DataError as error:
-            middle = (first + last) // 2
-            if first == middle:
-                wrong[first] = str(error)
-                return
-            look(first, middle)
-            look(middle, last)
+    def look(first: int, last: int) -> object:
+        return read({name: cell[bounds[first] : bounds[last]] for name, cell in cells.items()}, bounds[first])
 
-    look(0, len(starts))
+    list(halved(look, 0, len(starts), wrong))
     return wrong
 
 
@@ -190,7 +180,10 @@ def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) 
     lowest = np.minimum.reduceat(np.where(codes < 0, len(encoded.dictionary), codes), starts)
     torn = np.flatnonzero((highest >= 0) & (highest != lowest))
     if len(torn):
-        raise DataError(f"id {names[torn[0]]!r}: its rows do not agree on {role}; one sequence has one")
+        found = encoded.dictionary.take(pa.array([lowest[torn[0]], highest[torn[0]]])).to_pylist()
+        advice = ", or --target positions" * (role == "label")
+        said = f"its rows do not agree on {role}, {found[0]!r} and {found[1]!r}; one sequence has one{advice}"
+        raise DataError(f"id {names[torn[0]]!r}: {said}")
     return encoded.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
 
 
@@ -200,14 +193,14 @@ def _read(table: Table, options: ImportOptions, values: list[str], changed: dict
     parts = []
     n_rows = size = 0
     for batch in table.batches(used):
-        ids = words(batch[options.id], changed)
+        ids = words(batch[options.id], changed, options.id)
         if ids.null_count:
             row = first_true(ids.is_null())
             said = str(batch[options.id][row].as_py() or "").strip()
             said = f"is {said!r}, which counts as empty" if said else "is empty"
             raise DataError(f"{table.name(n_rows + row)}: {options.id} {said}; every row needs one")
         columns = {"id": ids, "time": batch[options.time]}
-        columns |= {role: words(batch[column], changed) for role, column in options.roles.items()}
+        columns |= {role: words(batch[column], changed, column) for role, column in options.roles.items()}
         columns |= {f"value {column}": batch[column] for column in values}
         parts.append(pa.table(columns))
         size += parts[-1].nbytes
@@ -228,7 +221,7 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     if times.null_count:
         name = table.name(first_true(times.is_null()))
         raise DataError(f"{name}: {column} is empty; every row needs one")
-    if not is_text(array.type):
+    if not (is_text(times.type) or pa.types.is_nested(times.type)):
         return times
     if decimal_sign([times], table.separator) == ",":
         times = with_points(times)
@@ -236,7 +229,7 @@ def _times(array: pa.Array, column: str, table: Table) -> pa.Array:
     for kind in (pa.int64(), pa.float64(), *stamps):  # in this order no digit is lost
         try:
             return times.cast(kind)
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     times_are = "times such as 2024-12-31 23:59:59, all or none of them with a zone such as Z or +01:00"
     raise DataError(f"column {column!r} holds neither numbers nor {times_are}")

@@ -1,9 +1,10 @@
 """What all readers of user data share: bounds, errors in one line, and labels and names as strings."""
 
+import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, SelfPretrainError, join_names, nearest
 from .. import paths
-from ..sequences import SequenceKind, Sequences
+from ..sequences import SequenceKind, Sequences, T
 
 MISSING = (
     "",
@@ -34,6 +35,18 @@ MAX_BYTES = 16 << 30
 MAX_UNPACKED = 1 << 28
 MAX_RATIO = 200
 MAX_CHANGES = 1000  # number of changed labels or names after which no further batch is recorded
+
+
+def ending(path: Path) -> str:
+    """Return the ending of a name in small letters; that of a text table may be followed by .gz."""
+    name = Path(path.name.lower())
+    inner = Path(name.stem).suffix
+    return inner if name.suffix == ".gz" and inner in (".csv", ".tsv", ".jsonl", ".ndjson") else name.suffix
+
+
+def opened(path: Path) -> gzip.GzipFile | BufferedReader:
+    """Open the bytes of a file, unpacked if it is a .gz."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def check_memory(size: int, name: str) -> None:
@@ -100,6 +113,23 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
     return Sequences(kind, flat, lengths, rows, columns=columns)
 
 
+def halved(read: Callable[[int, int], T], first: int, last: int, wrong: dict[int, str] | None) -> Iterator[T]:
+    """Yield what is read of rows to before the last, in halves if need be; ``wrong``: rows that cannot be."""
+    try:
+        found = read(first, last)
+    except DataError as error:
+        if wrong is None:
+            raise
+        middle = (first + last) // 2
+        if middle == first:
+            wrong[first] = str(error)
+            return
+        yield from halved(read, first, middle, wrong)
+        yield from halved(read, middle, last, wrong)
+    else:
+        yield found
+
+
 @contextmanager
 def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".format) -> Iterator[None]:
     """Convert any exception raised while reading a file into a one-line ``DataError``.
@@ -131,7 +161,7 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
         raise DataError(name + explain(complaint)) from error
 
 
-def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
+def lines(file: TextIOWrapper, name: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file with their numbers, from 1.
 
     Raises:
@@ -143,7 +173,7 @@ def lines(file: TextIO, name: str) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
+def words(array: pa.Array, changed: dict[str, str] | None = None, column: str = "labels") -> pa.Array:
     """Return labels or names as strings without surrounding spaces; missing ones are null.
 
     Args:
@@ -152,7 +182,9 @@ def words(array: pa.Array, changed: dict[str, str] | None = None) -> pa.Array:
     try:
         text = array.cast(pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"labels, groups and splits must be words or numbers, not {array.type}") from error
+        raise DataError(
+            f"{column} must be words or numbers, not {array.type}; use one of its parts"
+        ) from error
     if pa.types.is_floating(array.type):  # whole numbers by their digits, "1" rather than "1.0" or "1e15"
         values = array.cast(pa.float64())
         whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**53))

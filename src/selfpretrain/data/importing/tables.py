@@ -8,6 +8,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -23,7 +24,7 @@ from ..download import connection_problem
 from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
-from .source import check_column, check_unpacked, lines, readable
+from .source import check_column, check_unpacked, ending, lines, opened, readable
 from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20  # bytes or letters read at a time
@@ -142,18 +143,22 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
     """
     if path.is_dir():
         found = visible_files(path)
-        files = [file for file in found if file.suffix.lower() in SUFFIXES]
+        files = [file for file in found if ending(file) in SUFFIXES]
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
         unread = [file.relative_to(path).as_posix() for file in found if file not in files]
         return _folder(path, [open_table(file, encoding, header) for file in files], unread)
-    suffix = path.suffix.lower()
+    suffix = ending(path)
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES)}, .ts, .npy or .npz"
         packed = path.suffix.lower() in PACKED
         advice = "unpack it first" if packed else "save it as one of these, e.g. with pandas"
         raise DataError(f"{path.name} ends in none of {known}; {advice}")
     with readable(path.name, EXPLAIN):
+        if suffix != path.suffix.lower():
+            with opened(path) as file:
+                while file.read(BATCH):
+                    check_unpacked(path, file.tell(), "pandas and compression=None")
         if suffix in (".jsonl", ".ndjson"):
             return _json_lines(path)
         if suffix == ".parquet":
@@ -193,7 +198,7 @@ def _json_lines(path: Path) -> Table:
     places = RowPlaces(path.name)
 
     def objects() -> Iterator[tuple[int, dict[str, object]]]:
-        with path.open(encoding="utf-8-sig") as file:
+        with TextIOWrapper(opened(path), "utf-8-sig") as file:
             for number, line in lines(file, path.name):
                 if not line.strip():
                     continue
@@ -216,7 +221,7 @@ def _json_lines(path: Path) -> Table:
             yield _batch(values, None, first, places, advice)
 
     columns = list(dict.fromkeys(key for _, row in objects() for key in row))
-    return Table(path, columns, read, path.suffix[1:], places=places)
+    return Table(path, columns, read, ending(path)[1:], places=places)
 
 
 def _batch(
@@ -239,7 +244,7 @@ def _batch(
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             typical = next(cell for cell in cells if cell is not None)
             row = next((i for i, cell in enumerate(cells) if not _fit(typical, cell)), 0)
-            said = f"column {name!r} holds {str(cells[row])[:40]!r}, other than rows before"
+            said = f"column {name!r} holds {str(cells[row])[:40]!r}, other than rows before; write all alike"
             raise DataError(f"{places.name(first + row)}: {said}") from error
     return pa.RecordBatch.from_arrays(arrays, list(columns))
 

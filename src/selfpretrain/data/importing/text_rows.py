@@ -7,13 +7,14 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Literal, NamedTuple, TextIO
+from typing import Literal, NamedTuple
 
 from ...errors import DataError
 from .numerals import DECIMAL, NUMBER
-from .source import lines
+from .source import ending, lines, opened
 
 SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 """Separators of cells, and how they are shown to the user; the first wins if several fit equally."""
@@ -102,7 +103,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
         DataError: if it is empty, begins with a comment, or two columns have one name.
     """
     code = encoding or _encoding(path)
-    separator = "\t" if path.suffix.lower() == ".tsv" else _separator(path, code)
+    separator = "\t" if ending(path) == ".tsv" else _separator(path, code)
     quoted = separator != "\t" or _is_quoted(path, code)
 
     def read() -> Iterator[TextRow]:
@@ -112,6 +113,7 @@ def csv_rows(path: Path, encoding: str, header: bool) -> TextRows:
     if not first:
         raise DataError(f"{path.name} is empty; its first row must name the columns")
     names, *others = first
+    names = [name.strip() for name in names]
     widths = {len(cells) for cells in others if not cells[0].startswith("#")}
     if names[0].startswith("#") and widths and len(names) not in widths:
         raise DataError(
@@ -169,7 +171,7 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextR
             yield TextRow(begin, rows.line_num, row)
 
 
-def _lines(file: TextIO, name: str, separator: str, taken: list[str]) -> Iterator[str]:
+def _lines(file: TextIOWrapper, name: str, separator: str, taken: list[str]) -> Iterator[str]:
     """Yield the lines of a file, and record them; spaces that separate columns become one."""
     for number, line in lines(file, name):
         said = "\n" if number == 1 and EXCEL.fullmatch(line.strip()) else line
@@ -179,7 +181,7 @@ def _lines(file: TextIO, name: str, separator: str, taken: list[str]) -> Iterato
 
 def _is_quoted(path: Path, code: str) -> bool:
     """Return whether all quotes that begin a cell enclose it; if not, quotes of the file are letters."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         if not any(b'"' in piece for piece in iter(lambda: file.read(HEAD), b"")):
             return False
     with _text(path, code) as file:
@@ -293,14 +295,15 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), text)
 
 
-def _text(path: Path, code: str) -> TextIO:
+def _text(path: Path, code: str) -> TextIOWrapper:
     """Open a text file; bytes that are not of the encoding become surrogates, which no column can hold."""
-    return path.open(encoding="utf-8-sig" if code == "utf-8" else code, errors="surrogateescape", newline="")
+    code = "utf-8-sig" if code == "utf-8" else code
+    return TextIOWrapper(opened(path), code, "surrogateescape", newline="")
 
 
 def _encoding(path: Path) -> str:
     """Return the encoding of a text file, by its first letters."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return encoding_of(file.read(HEAD))
 
 
