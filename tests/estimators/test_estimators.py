@@ -272,6 +272,18 @@ def test_a_task_with_settings_of_its_own_keeps_its_network_however_long_it_may_t
     assert task.small and model.within(recipe, 36_000.0).model == recipe.model
 
 
+@pytest.mark.parametrize(
+    ("given", "seconds", "factor"), [({}, 1e5, 4), ({}, 2.0, 2), ({"epochs": 1}, 1e5, 1)]
+)
+def test_settings_of_a_task_are_lengthened_where_time_is_left(monkeypatch, given, seconds, factor):
+    monkeypatch.setattr(settings, "stage_seconds", lambda recipe, device: [0.3, 0.5])
+    model, task = SequenceClassifier(minutes=600, **given), load_task("paths")
+    model.set_classes(task.form)
+    recipe = model.recipe(task)
+    steps = [factor * settings.steps_of(prefix) for prefix in recipe.prefixes()]
+    assert [stage.budget.steps for stage in model.within(recipe, seconds).stages] == steps
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_half_a_batch_is_tried_once_where_memory_ends(monkeypatch, tmp_path, stored):
     sizes = []

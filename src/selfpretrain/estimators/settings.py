@@ -43,6 +43,8 @@ USED = 0.8  # share of a time limit that training is planned to take
 OVERHEAD = 1.3  # factor for optimizer and validation on top of the forward and backward pass
 LADDER = ((96, 3), (128, 4), (192, 6), (256, 8))
 """Widths and depths of networks larger than the default, for training with a time limit."""
+LONGER = 4.0
+"""Factor by which a time limit may lengthen training on a task with settings of its own, which are brief."""
 CHECKS = 20  # number of validations in a stage with early stopping
 
 RATES = (1.0, 1 / 3)  # learning rates of finetuning after pretraining to try, as shares of that from scratch
@@ -91,7 +93,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             auto: by the number of labels.
         n_members: size of the ensemble: networks with different seeds, whose predictions are averaged.
         minutes: that a fit may take; training is planned to take less, and is stopped at the limit. Where no
-            network can be trained in it, the best simple method is kept; None: 10.
+            network can be trained in it, the best simple method is kept. A task by name with settings of its
+            own is trained up to four times as long as these say, if they leave time. None: 10.
         exhaustive: train networks also where a simple method is right on all of 20 or more validation
             examples, nothing is held out of fewer than 20 labels, or all networks of the first round are more
             than two standard errors behind a simple method; False: that ends the fit.
@@ -191,9 +194,11 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         device = self._workspace().device
         if self.minutes is None:
             takes = sum(stage_seconds(recipe, device))
-            return recipe if takes <= USED * seconds else shortened(recipe, seconds, device)
+            return recipe if takes <= USED * seconds else timed(recipe, seconds, device)
         free = self.width is None and self.depth is None
-        return shortened(_grow(recipe, seconds, device) if free else recipe, seconds, device)
+        counted = self.epochs is not None or self.pretrain_epochs is not None
+        longest = LONGER if recipe.task.small and not counted else 1.0
+        return timed(_grow(recipe, seconds, device) if free else recipe, seconds, device, longest)
 
     def _arms(self, task: Task, build: Build = data_arms) -> ArmRecipes:
         """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
@@ -416,10 +421,14 @@ def too_short(step: float, needed: float, limit: float) -> str:
     )
 
 
-def shortened(recipe: Recipe, seconds: float, device: str) -> Recipe:
-    """Return the recipe with its steps reduced to fit a time limit, and with a time limit for each stage."""
+def timed(recipe: Recipe, seconds: float, device: str, longest: float = 1.0) -> Recipe:
+    """Return the recipe with as many steps as fit into a time limit, and with a time limit for each stage.
+
+    Args:
+        longest: factor by which the steps may grow.
+    """
     expected = stage_seconds(recipe, device)
-    share = min(1.0, USED * seconds / sum(expected))
+    share = min(longest, USED * seconds / sum(expected))
     stages = []
     for prefix, of_stage in zip(recipe.prefixes(), expected, strict=True):
         hours = seconds * of_stage / sum(expected) / 3600

@@ -101,11 +101,7 @@ def read_long(
             columns[role] = lists_of(each, lengths)
         else:
             columns[role] = _constant(role, each, starts, ids)
-    unseen: dict[int, str] = {}
-    if events and (at := np.flatnonzero(flat == len(events))).size:
-        owners, first = np.unique(positions(lengths[kept])[0][at], return_index=True)
-        names = words(cells[values[0]].take(pa.array(at[first]))).to_pylist()
-        unseen = dict(zip(kept[owners].tolist(), names, strict=True))
+    unseen = _unseen(flat, np.repeat(kept, lengths[kept]), cells[values[0]], len(events)) if events else {}
     shared += lookalikes(ids, "ids") if labelled else []
     doubts = _doubts(cells) if labelled and kind == "values" else []
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
@@ -121,6 +117,17 @@ def read_long(
         {options.id: ids},
         unseen,
     )
+
+
+def _unseen(flat: np.ndarray, owners: np.ndarray, names: pa.Array, known: int) -> dict[int, str]:
+    """Return the first event of every sequence that is none of the known ones, by the sequence's number.
+
+    Args:
+        owners: (positions,) numbers of the sequences.
+    """
+    at = np.flatnonzero(flat == known)
+    numbers, first = np.unique(owners[at], return_index=True)
+    return dict(zip(numbers.tolist(), words(names.take(pa.array(at[first]))).to_pylist(), strict=True))
 
 
 def _starts(rows: pa.Table, where: Where) -> tuple[np.ndarray, dict[int, str]]:
