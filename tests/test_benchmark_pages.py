@@ -40,7 +40,7 @@ def test_every_benchmark_still_finds_what_it_measures(name):
 
 
 def test_gene_finding_is_as_its_kept_results_have_it():
-    """The table has means over the seeds of which every cell is measured."""
+    """The table has means over the seeds of which all arms are measured with as many loci."""
     lines = lzma.decompress((ROOT / "experiments/genefinding.small.jsonl.xz").read_bytes()).splitlines()
     scores = defaultdict(dict)  # arm and loci -> seed -> scores
     for result in (json.loads(line)["files"]["result.json"] for line in lines[1:]):
@@ -48,12 +48,12 @@ def test_gene_finding_is_as_its_kept_results_have_it():
             stages = result["recipe"]["stages"]
             arm = "SPT" if len(stages) == 2 else "scratch" if result["steps"] == 1000 else "scratch (matched)"
             scores[arm, stages[-1]["source"]["loci"]][result["recipe"]["seed"]] = test
-    seeds = set.intersection(*map(set, scores.values()))
-    assert len(scores) == 9 and seeds
+    arms = ("scratch", "scratch (matched)", "SPT")
     page = (ROOT / "docs/tutorials/genes.md").read_text().replace("*", "")
-    for arm in ("scratch", "scratch (matched)", "SPT"):
+    for arm in arms:
         cells = []
         for loci in (20, 100, None):
+            seeds = set.intersection(*(set(scores[each, loci]) for each in arms))
             found = [scores[arm, loci][seed] for seed in seeds]
             cells.append(" / ".join(f"{fmean(each[x] for each in found):.3f}" for x in ("accuracy", "MCC")))
         assert f"| S4D, {arm} | {' | '.join(cells)} |" in page

@@ -20,6 +20,7 @@ from selfpretrain.system.startup import others_interrupt
 from selfpretrain.system.time_limit import TimeIsUp
 from selfpretrain.training.train import train
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
 SMALL = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 1, "objective": "masked", "device": "cpu"}
 RANDOM = np.random.default_rng(0)
 TEXTS = ["".join(RANDOM.choice(list("abcd"), 6)) + "xy"[i % 2] for i in range(60)]

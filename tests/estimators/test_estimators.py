@@ -26,6 +26,7 @@ from selfpretrain.tasks.imported import make_waves
 from selfpretrain.training import cost
 from selfpretrain.training.train import train
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
 TOY = {"scale": "smoke", "runs": None}
 ALONE = {"model": "network", "n_trials": 1}
 SHORT = {"width": 16, "depth": 1, "epochs": 12, "pretrain_epochs": 3, "batch_size": 8, "mixer": "s4d"} | ALONE

@@ -52,6 +52,7 @@ from selfpretrain.tasks.simple.symbols import Ends, NGrams, Windows
 from selfpretrain.training import cost
 from selfpretrain.training.train import train
 
+pytestmark = pytest.mark.usefixtures("rough_flops")
 LETTERS = np.array(list("aeiounrst"))
 QUICK = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1, "exhaustive": True}
 
