@@ -75,8 +75,8 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     if groups is not None:  # a score on one patient says little about others
         held = [(name, len(np.unique(groups[split == i]))) for i, name in enumerate(SPLITS)]
         few = ", ".join(f"{name} holds {count}" for name, count in held if count < MIN_GROUPS)
-        said = f"of {len(np.unique(groups)):,} groups {few}; scores rest on so few"
-        notes += [said] * bool(few) + lookalikes(found.columns["group"].unique().to_pylist(), "groups")
+        notes += [f"of {len(np.unique(groups)):,} groups {few}; scores rest on so few"] if few else []
+        notes += lookalikes(found.columns["group"].unique().to_pylist(), "groups")
     notes += _near_duplicates(flat, sketch, lengths, split, groups)
 
     symbols = int(flat.max()) + 1 if plan.signal == "tokens" else 0

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -183,7 +184,7 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
         DataError: naming the first cell that is not a number.
     """
     if is_text(array.type):
-        text = flags(pc.utf8_trim_whitespace(array))
+        text = pc.utf8_trim_whitespace(array)
         if decimal == ",":
             points = pc.match_substring(text, ".")
             if pc.any(points).as_py():  # which may separate thousands
@@ -194,6 +195,9 @@ def read_numbers(array: pa.Array, where: Where, column: str, decimal: Sign = "."
                 )
             text = with_points(text)
         text = pc.if_else(pc.is_in(text, pa.array(MISSING, text.type)), None, text)
+        with suppress(pa.ArrowInvalid):
+            return text.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        text = flags(text)  # these are rare, and looking for them takes longer than reading numbers
         try:
             array = text.cast(pa.float64())
         except pa.ArrowInvalid as error:

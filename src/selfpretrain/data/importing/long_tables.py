@@ -188,7 +188,7 @@ def _constant(role: str, cells: pa.Array, starts: np.ndarray, names: list[str]) 
     torn = np.flatnonzero((highest >= 0) & (highest != lowest))
     if len(torn):
         found = encoded.dictionary.take(pa.array([lowest[torn[0]], highest[torn[0]]])).to_pylist()
-        advice = ", or --target positions" * (role == "label")
+        advice = ", or --target positions" if role == "label" else ""
         said = f"its rows do not agree on {role}, {found[0]!r} and {found[1]!r}; one sequence has one{advice}"
         raise DataError(f"id {names[torn[0]]!r}: {said}")
     return encoded.dictionary.take(pa.array(highest, pa.int64(), mask=highest < 0))
