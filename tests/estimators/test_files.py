@@ -16,7 +16,7 @@ from selfpretrain.data.importing.importer import import_arrays, import_data, pla
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Tokens, Values
-from selfpretrain.errors import DataError
+from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators import files
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet, on_scale
 
@@ -42,6 +42,12 @@ def test_imported_data_are_the_same_task_by_name_as_their_file(tmp_path, monkeyp
     named = files.fit("words", ImportOptions(), SMOKE | {"runs": tmp_path / "runs"})
     assert named.task_ == model.task_ and named.alphabet_ == model.alphabet_
     assert named.scores_ == model.scores_
+    np.testing.assert_array_equal(model.predict_proba("words"), model.predict_proba(model.task_))
+    path.write_text(path.read_text().replace(",a,", ",c,"))
+    import_data(path, "others", ImportOptions(sequence="word", label="label", split="split"))
+    for use in (model.score, model.evaluate):
+        with pytest.raises(SpecError, match="classes of this task are b, c; those of training are a, b"):
+            use("others")
 
 
 def test_notes_on_a_file_are_written_before_training(tmp_path, monkeypatch, capsys):

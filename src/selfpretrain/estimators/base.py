@@ -16,13 +16,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..api import Request, run_request
 from ..data.containers import check_order, rows_of
-from ..data.dataset import SequenceDataset
+from ..data.dataset import SequenceDataset, concatenated
 from ..data.labels import doubts
 from ..data.offsets import Offsets
-from ..data.sequences import Sequences
+from ..data.sequences import SequenceKind, Sequences
 from ..data.spec import Reals, SequenceSpec, Target
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError
+from ..errors import DataError, SpecError, join_names
 from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
 from ..studies.compare import Comparison
@@ -311,10 +311,20 @@ class SequenceEstimator(TaskFitting):
         if not isinstance(form.target, Reals):
             self.classes_ = np.array(form.target.names)
 
+    def _check_task(self, X: str | Task, *given: Any) -> None:
+        """Check that a task has the classes of training, and that no labels or groups are given beside it."""
+        annotations.refuse_beside("a task", *given)
+        check_is_fitted(self)
+        task = load_task(X) if isinstance(X, str) else X
+        theirs, ours = (getattr(each.form.target, "names", ()) for each in (task, self.predictor_))
+        if self._predicts and theirs != ours:
+            shown, known = (join_names(names, 5) or "none" for names in (theirs, ours))
+            raise SpecError(f"the classes of this task are {shown}; those of training are {known}")
+
     def _evaluation_arrays(self, X: Any, y: Any, groups: Any = None) -> tuple[np.ndarray, np.ndarray, Any]:
         """Return true labels, outputs and groups of the labelled examples; of a task, on its test split."""
         if isinstance(X, str | Task):
-            annotations.refuse_beside("a task", y, groups)
+            self._check_task(X, y, groups)
         elif self._predicts:
             annotations.refuse_missing(y, type(self).__name__)
             check_order(X, {"y": y, "groups": groups})
@@ -351,9 +361,18 @@ class SequenceEstimator(TaskFitting):
         if isinstance(X, SequenceDataset):  # already checked
             return X
         if isinstance(X, str | Task):
-            task = load_task(X) if isinstance(X, str) else X
-            return in_memory.moved(evaluate.load_test(task), in_memory.offsets_of(task), self.offsets_)
+            return self._test_split(load_task(X) if isinstance(X, str) else X)
         return self.examples(self.readable(X).sound())
+
+    def _test_split(self, task: Task) -> SequenceDataset:
+        """Return the test split of a task, with the levels and symbols of training."""
+        data = in_memory.moved(evaluate.load_test(task), in_memory.offsets_of(task), self.offsets_)
+        if self.alphabet_ is None or isinstance(task, InMemoryTask) or data.views > 1:
+            return data
+        kind: SequenceKind = "tokens" if self.alphabet_.shift else "text"
+        found = Sequences(kind, concatenated(data), data.lengths[0].numpy(), np.arange(len(data)))
+        examples = self.examples(self.readable(found).sound())
+        return replace(examples, targets=data.targets, groups=data.groups)
 
     def readable(self, X: Any, first: int | None = 0) -> Sequences:
         """Return the sequences of X that the model accepts, and for each other row why it does not.

@@ -34,7 +34,7 @@ from ..tasks.base import Task, load_task
 from ..training.ensemble import single_network
 from ..training.recipe import Recipe, Stage
 from . import persistence, scores
-from .annotations import labelled_only, refuse_beside, refuse_unlabelled
+from .annotations import labelled_only, refuse_unlabelled
 from .base import SequenceEstimator
 from .in_memory import offsets_of
 from .predictor import ESTIMATORS, PRETRAINER
@@ -73,7 +73,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         """Return the accuracy; if X is a task or its name, on the test split."""
         check_is_fitted(self)
         if isinstance(X, str | Task):
-            refuse_beside("a task", y)
+            self._check_task(X, y)
             X = labelled_only(self._to_dataset(X))
             y = self.classes_[X.targets.numpy()]
         else:
@@ -255,7 +255,7 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
     def score(self, X: Any, y: Any = None) -> float:
         """Return accuracy over all positions; if X is a task or its name, on the test split."""
         if isinstance(X, str | Task):
-            refuse_beside("a task", y)
+            self._check_task(X, y)
         check_order(X, {"y": y})
         return scores.position_measures(*self._true_and_predicted(X, y))["accuracy"]
 
