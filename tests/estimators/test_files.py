@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from selfpretrain import SequenceClassifier
+from selfpretrain.data.importing import long_tables
 from selfpretrain.data.importing.importer import import_arrays, import_data, plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.sequences import Sequences
@@ -253,6 +254,15 @@ def test_a_bad_row_of_a_long_table_costs_its_sequence_alone(tmp_path, events):
     assert found.wrong[4].startswith(
         "id 'e' has two rows at time 1 (new.csv.gz, line 15; new.csv.gz, line 21)"
     )
+
+
+def test_numbers_of_a_long_table_are_parsed_once(tmp_path, monkeypatch):
+    parsed = []
+    read = long_tables.read_numbers
+    monkeypatch.setattr(long_tables, "read_numbers", lambda *asked: parsed.append(asked) or read(*asked))
+    (tmp_path / "new.csv").write_text("id,t,x\na,0,1\na,1,2\nb,0,3\n")
+    found = read_like(tmp_path / "new.csv", form="long", sequence=["x"], id="id", time="t")
+    assert found.flat.ravel().tolist() == [1, 2, 3] and len(parsed) == 1
 
 
 @pytest.mark.parametrize(("missing", "read"), [("refuse", [1, 2, 3]), ("fill", [1, 2, 3, 3])])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...system.events import report_progress
-from ..sequences import SequenceKind, Sequences, positions
+from ..sequences import SequenceKind, Sequences, T
 from .cells import Where, is_text, label_words, read_numbers
 from .columns import facts_of, matching, refuse_labels, with_label
 from .label_columns import lookalikes
@@ -88,20 +88,23 @@ def read_long(
         columns["label"] = label_words(columns["label"], options, decimal, where, changed)
     ids = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(rows))
-    if not labelled:
-        wrong |= _unreadable(
-            cells, starts, lambda some, at: _flat(some, lambda i: where(at + i), options, events, decimal)
-        )
-        whole = pa.array(~np.isin(positions(lengths)[0], list(wrong)))
-        cells = {column: cell.filter(whole) for column, cell in cells.items()}
+    unreadable: dict[int, str] = {}
+    parts = _parts(
+        cells,
+        starts,
+        lambda some, at: _flat(some, lambda i: where(at + i), options, events, decimal),
+        None if labelled else unreadable,
+    )
+    kind, events = parts[0][1:]
+    wrong |= unreadable
     kept = np.setdiff1d(np.arange(len(ids)), list(wrong))
-    flat, kind, events = _flat(cells, where, options, events, decimal)
+    owner = np.repeat(np.arange(len(ids)), lengths)
+    is_read, is_kept = (~np.isin(owner, list(each)) for each in (unreadable, wrong))
+    flat = np.concatenate([part for part, *_ in parts])[is_kept[is_read]] if wrong else parts[0][0]
     for role, each in columns.items():
-        if role == "label" and options.target == "positions":
-            columns[role] = lists_of(each, lengths)
-        else:
-            columns[role] = _constant(role, each, starts, ids)
-    unseen = _unseen(flat, np.repeat(kept, lengths[kept]), cells[values[0]], len(events)) if events else {}
+        of_positions = role == "label" and options.target == "positions"
+        columns[role] = lists_of(each, lengths) if of_positions else _constant(role, each, starts, ids)
+    unseen = _unseen(flat, np.flatnonzero(is_kept), owner, cells[values[0]], len(events)) if events else {}
     shared += lookalikes(ids, "ids") if labelled else []
     doubts = _doubts(cells) if labelled and kind == "values" else []
     layout = {"kind": kind, "form": "long", "sequence": values, "id": options.id, "time": options.time}
@@ -119,14 +122,18 @@ def read_long(
     )
 
 
-def _unseen(flat: np.ndarray, owners: np.ndarray, names: pa.Array, known: int) -> dict[int, str]:
+def _unseen(
+    flat: np.ndarray, rows: np.ndarray, owner: np.ndarray, names: pa.Array, known: int
+) -> dict[int, str]:
     """Return the first event of every sequence that is none of the known ones, by the sequence's number.
 
     Args:
-        owners: (positions,) numbers of the sequences.
+        flat: events, by number.
+        rows: their rows.
+        owner, names: of every row, the number of its sequence and the name of its event.
     """
-    at = np.flatnonzero(flat == known)
-    numbers, first = np.unique(owners[at], return_index=True)
+    at = rows[flat == known]
+    numbers, first = np.unique(owner[at], return_index=True)
     return dict(zip(numbers.tolist(), words(names.take(pa.array(at[first]))).to_pylist(), strict=True))
 
 
@@ -147,18 +154,24 @@ def _starts(rows: pa.Table, where: Where) -> tuple[np.ndarray, dict[int, str]]:
     return starts, wrong
 
 
-def _unreadable(
-    cells: dict[str, pa.Array], starts: np.ndarray, read: Callable[[dict[str, pa.Array], int], object]
-) -> dict[int, str]:
-    """Return why sequences cannot be read, by number; ``read`` gets cells and the row of the first."""
-    wrong: dict[int, str] = {}
+def _parts(
+    cells: dict[str, pa.Array],
+    starts: np.ndarray,
+    read: Callable[[dict[str, pa.Array], int], T],
+    wrong: dict[int, str] | None,
+) -> list[T]:
+    """Return what is read of all sequences, in parts without those that cannot be read, one at least.
+
+    Args:
+        read: gets some cells, and the row of the first.
+        wrong: records why sequences cannot be read, by number; None: the first one is an error.
+    """
     bounds = [*starts.tolist(), None]
 
-    def look(first: int, last: int) -> object:
+    def look(first: int, last: int) -> T:
         return read({name: cell[bounds[first] : bounds[last]] for name, cell in cells.items()}, bounds[first])
 
-    list(halved(look, 0, len(starts), wrong))
-    return wrong
+    return list(halved(look, 0, len(starts), wrong)) or [look(0, 0)]
 
 
 def _in_several_files(ids: pa.ChunkedArray, table: Table) -> list[str]:
