@@ -167,9 +167,11 @@ def test_a_wrong_setting_is_named_with_what_it_takes(setting, said):
     assert next(iter(setting)) in str(error.value) or "objective" in setting
 
 
-def test_numbers_of_numpy_are_settings_too():
+def test_numbers_of_numpy_are_settings_too(toy, tmp_path):
     numbers = {"width": np.int64(8), "lr": np.float32(0.1), "epochs": 2, "calibrate": np.True_}
     settings.check_settings(SequenceClassifier().set_params(**numbers))
+    saved = copy.copy(toy).set_params(**numbers).save(tmp_path)
+    assert SequenceClassifier.load(saved).get_params().items() >= numbers.items()
 
 
 @pytest.mark.parametrize(

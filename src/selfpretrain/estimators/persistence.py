@@ -147,7 +147,11 @@ def make_folder(folder: str | Path) -> Path:
 def _content(estimator: TaskFitting) -> Json:
     """Return the contents of ``model.json``, except the digest of the weights."""
     predictor = estimator.predictor_
-    settings = {k: v for k, v in estimator.get_params(deep=False).items() if k not in ELSEWHERE}
+    settings = {
+        name: value.item() if isinstance(value, np.generic) else value  # JSON has no numbers of NumPy
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in ELSEWHERE
+    }
     weights = settings.get("class_weight")
     pairs = None
     if weights and not isinstance(weights, str):  # its labels may not be keys of JSON
