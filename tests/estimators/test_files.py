@@ -15,6 +15,7 @@ from selfpretrain import SequenceClassifier
 from selfpretrain.data.importing import long_tables
 from selfpretrain.data.importing.importer import import_arrays, import_data, plan_import
 from selfpretrain.data.importing.options import ImportOptions
+from selfpretrain.data.importing.tables import ROWS
 from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Tokens, Values
 from selfpretrain.errors import DataError, SpecError
@@ -303,6 +304,25 @@ def test_new_cells_of_another_type_are_named(tmp_path, form, said):
     (tmp_path / "new.jsonl").write_text('{"x": 12345}')
     with pytest.raises(DataError, match=f"line 1: {said}"):
         read_like(tmp_path / "new.jsonl", form=form, sequence=["x"])
+
+
+@pytest.mark.parametrize(
+    ("form", "good", "bad"),
+    [("lists", [1, 2], "oops"), ("lists", [1, 2], 5), ("text", "word", [1]), ("wide", 1, "oops")],
+)
+def test_a_cell_of_another_type_costs_its_row_alone(tmp_path, form, good, bad):
+    cells = [good, good, bad, good]
+    (tmp_path / "new.jsonl").write_text("\n".join(json.dumps({"x": cell, "y": cell}) for cell in cells))
+    columns = ["x", "y"] if form == "wide" else ["x"]
+    found = read_like(tmp_path / "new.jsonl", int(form != "text"), form=form, sequence=columns)
+    assert found.rows.tolist() == [0, 1, 3] and "column 'x' holds " in found.wrong[2]
+
+
+def test_events_of_another_type_than_those_before_are_told_in_a_line(tmp_path):
+    rows = ({"id": i // 8, "t": i, "x": i if i < ROWS else "oops"} for i in range(ROWS + 8))
+    (tmp_path / "new.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"^new\.jsonl cannot be read: .*incompatible types"):
+        read_like(tmp_path / "new.jsonl", form="long", sequence=["x"], id="id", time="t")
 
 
 def test_the_ending_of_new_arrays_may_be_in_capitals(tmp_path):

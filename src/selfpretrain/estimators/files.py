@@ -121,7 +121,8 @@ def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     if not path.exists():
         raise DataError(f"there is no {path}")
     check_regular(path)
-    plan = _plan(path, estimator)
+    with readable(path.name):
+        plan = _plan(path, estimator)
     found = plan.sequences
     if found.kind != "values" and found.flat.ndim > 1:
         raise DataError(f"{path.name} holds sequences of {found.flat.shape[1]} channels; tokens have none")
@@ -172,8 +173,9 @@ def _plan(path: Path, estimator: SequenceEstimator) -> ImportPlan:
         layout = layout | {"encoding": ""}
     if layout["form"] in ("texts", "recordings"):
         return read_like(path, layout, 0 if isinstance(signal, Tokens) else signal.channels)
-    table = open_table(path, layout["encoding"], layout["header"])
-    plan = _long(table, layout, estimator.alphabet_) if layout["form"] == "long" else _table(table, layout)
+    long = layout["form"] == "long"
+    table = open_table(path, layout["encoding"], layout["header"], apart=not long)
+    plan = _long(table, layout, estimator.alphabet_) if long else _table(table, layout)
     for note in table.notes():
         warnings.warn(note, stacklevel=3)
     return plan

@@ -24,7 +24,7 @@ from ..download import connection_problem
 from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
 from .divisions import divide, roles_of, visible_files
-from .source import check_column, check_unpacked, ending, lines, opened, readable
+from .source import check_column, check_unpacked, ending, halved, lines, opened, readable
 from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
 BATCH = 4 << 20  # bytes or letters read at a time
@@ -135,8 +135,12 @@ def check_regular(path: Path) -> None:
         )
 
 
-def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
+def open_table(path: Path, encoding: str = "", header: bool = True, apart: bool = False) -> Table:
     """Open the table in a file, or the tables in a folder.
+
+    Args:
+        apart: whether rows of JSON lines with values of another type than others are read in batches of
+            their own; else the first one is an error.
 
     Raises:
         DataError: if there is no table.
@@ -147,7 +151,7 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
         unread = [file.relative_to(path).as_posix() for file in found if file not in files]
-        return _folder(path, [open_table(file, encoding, header) for file in files], unread)
+        return _folder(path, [open_table(file, encoding, header, apart) for file in files], unread)
     suffix = ending(path)
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES)}, .ts, .npy or .npz"
@@ -160,7 +164,7 @@ def open_table(path: Path, encoding: str = "", header: bool = True) -> Table:
                 while file.read(BATCH):
                     check_unpacked(path, file.tell(), "pandas and compression=None")
         if suffix in (".jsonl", ".ndjson"):
-            return _json_lines(path)
+            return _json_lines(path, apart)
         if suffix == ".parquet":
             return _parquet(path)
         if suffix in (".arrow", ".feather"):
@@ -193,7 +197,7 @@ def _of_text(path: Path, rows: TextRows) -> Table:
     return Table(path, list(order), read, rows.how, separator=rows.separator, places=places)
 
 
-def _json_lines(path: Path) -> Table:
+def _json_lines(path: Path, apart: bool) -> Table:
     """Open a file with one JSON object per line; the columns are the keys of all lines."""
     places = RowPlaces(path.name)
 
@@ -217,11 +221,26 @@ def _json_lines(path: Path) -> Table:
             first = len(places.lines)
             places.add([TextRow(number, number, []) for number, _ in some])
             values = {name: [row.get(name) for _, row in some] for name in columns}
-            advice = "half of a letter of UTF-16; write U+FFFD instead, or the whole letter"
-            yield _batch(values, None, first, places, advice)
+            yield from _of_any_type(values, len(some), first, places, apart)
 
     columns = list(dict.fromkeys(key for _, row in objects() for key in row))
     return Table(path, columns, read, ending(path)[1:], places=places)
+
+
+def _of_any_type(
+    columns: Mapping[str, Sequence[object]], count: int, first: int, places: RowPlaces, apart: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield cells of the rows from ``first`` on, in one batch or in several of unlike types."""
+    advice = "half of a letter of UTF-16; write U+FFFD instead, or the whole letter"
+
+    def read(begin: int, end: int) -> pa.RecordBatch:
+        some = {name: cells[begin:end] for name, cells in columns.items()}
+        return _batch(some, None, first + begin, places, advice)
+
+    wrong: dict[int, str] = {}
+    yield from halved(read, 0, count, wrong if apart else None)
+    if wrong:
+        raise DataError(min(wrong.items())[1])
 
 
 def _batch(
