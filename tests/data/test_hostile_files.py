@@ -115,8 +115,10 @@ def test_packed_tables_are_read_if_saved_without_packing(tmp_path, monkeypatch):
 
 def test_packed_text_that_becomes_huge_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("selfpretrain.data.importing.source.MAX_UNPACKED", 1 << 20)
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b,label\n" + b"1,2,x\n" * 1_000_000))
-    refused(tmp_path / "t.csv.gz", "would become .* compression=None")
+    for name, row in (("t.csv", b"1,2,x\n"), ("t.tsv", b"1\t2\tx\n"), ("t.jsonl", b'{"label": "x"}\n')):
+        head = b"" if name == "t.jsonl" else row.replace(b"x", b"label")
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(head + row * 200_000))
+        refused(tmp_path / f"{name}.gz", "would become .* compression=None")
 
 
 def test_very_many_dimensions_are_read_or_refused_quickly(tmp_path):

@@ -44,9 +44,25 @@ def ending(path: Path) -> str:
     return inner if name.suffix == ".gz" and inner in (".csv", ".tsv", ".jsonl", ".ndjson") else name.suffix
 
 
-def opened(path: Path) -> gzip.GzipFile | BufferedReader:
+class UnpackedFile(gzip.GzipFile):
+    """The content of a .gz file; it is an error if it becomes far larger than the file."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return as many bytes, or those that are left."""
+        return self._checked(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Return at most as many bytes; lines of text are read by these."""
+        return self._checked(super().read1(size))
+
+    def _checked(self, found: bytes) -> bytes:
+        check_unpacked(Path(self.name), self.tell(), "pandas and compression=None")
+        return found
+
+
+def opened(path: Path) -> UnpackedFile | BufferedReader:
     """Open the bytes of a file, unpacked if it is a .gz."""
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    return UnpackedFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def check_memory(size: int, name: str) -> None:

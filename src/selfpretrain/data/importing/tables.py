@@ -159,10 +159,6 @@ def open_table(path: Path, encoding: str = "", header: bool = True, apart: bool 
         advice = "unpack it first" if packed else "save it as one of these, e.g. with pandas"
         raise DataError(f"{path.name} ends in none of {known}; {advice}")
     with readable(path.name, EXPLAIN):
-        if suffix != path.suffix.lower():
-            with opened(path) as file:
-                while file.read(BATCH):
-                    check_unpacked(path, file.tell(), "pandas and compression=None")
         if suffix in (".jsonl", ".ndjson"):
             return _json_lines(path, apart)
         if suffix == ".parquet":
