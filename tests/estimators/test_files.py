@@ -20,6 +20,7 @@ from selfpretrain.data.sequences import Sequences
 from selfpretrain.data.spec import Tokens, Values
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators import files
+from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.inputs import ETX, STX, Alphabet, on_scale
 
 pytestmark = pytest.mark.usefixtures("rough_flops")
@@ -80,6 +81,7 @@ def test_texts_get_signs(tmp_path):
     model, path = fitted(tmp_path, "word", words)
     assert stored(model) == [[STX, *word.encode(), ETX] for word in words]
     assert model.task_.form.length == 8
+    assert with_test_split(model.task_, 1) is model.task_  # the file has one
     from_file = model.examples(model.readable(files.read_new(path, model).sequences))
     np.testing.assert_array_equal(model.predict_proba(from_file), model.predict_proba(words))
 

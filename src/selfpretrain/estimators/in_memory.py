@@ -134,7 +134,7 @@ def in_alphabet(
 
 
 def with_test_split(task: Task, seed: int) -> Task:
-    """Return a task with a test split: the task itself, or in-memory data split again.
+    """Return a task with a test split: the task itself, or in-memory data without one, split again.
 
     Of in-memory data, 15 % of the labelled examples, or of their groups, are val and 15 % test. Statistics
     (centre, spread, range, vocabulary, scale of real targets, mean weight) are computed again, on train.
@@ -142,7 +142,7 @@ def with_test_split(task: Task, seed: int) -> Task:
     Raises:
         DataError: if there are too few labelled examples, or groups.
     """
-    if not isinstance(task, InMemoryTask):
+    if not isinstance(task, InMemoryTask) or (task.data().split == SPLITS.index("test")).any():
         return task
     held = task.data()
     whole = held.whole
