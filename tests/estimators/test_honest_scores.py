@@ -13,6 +13,7 @@ from selfpretrain import SequenceClassifier, SequenceRegressor
 from selfpretrain.data.spec import Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Tokens
 from selfpretrain.errors import DataError
 from selfpretrain.estimators import leaderboard
+from selfpretrain.estimators.annotations import MANY_UNLABELLED
 from selfpretrain.estimators.in_memory import with_test_split
 from selfpretrain.estimators.predictor import Predictor
 from selfpretrain.estimators.search import FOLDS, fold_data
@@ -150,6 +151,13 @@ def test_where_nothing_differs_nothing_is_compared():
         with pytest.warns(UserWarning, match="nothing is held out, and nothing compared"):
             model = SequenceClassifier(**small).fit(X, y)
         assert model.leaderboard_ == [] and model.kept_ == "" and model.kept_score_ is None
+
+
+def test_unlabelled_examples_are_not_held_out_alone():
+    X = ["abab"] * 40 + [f"{i:04}" for i in range(MANY_UNLABELLED)]
+    with pytest.warns(UserWarning, match="nothing is held out, and nothing compared"):
+        task = SequenceClassifier()._as_task(X, ["f", "m"] * 20 + [None] * MANY_UNLABELLED)
+    assert not task.data().split.any()
 
 
 def test_copies_of_four_texts_say_nothing_of_random_numbers(tmp_path):

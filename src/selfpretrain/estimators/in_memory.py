@@ -212,6 +212,7 @@ def training_data(
         said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
         # Level 4 is the caller of fit.
         warnings.warn(f"{said}: nothing is held out, and nothing compared", stacklevel=4)
+        split = np.zeros_like(split)  # no unlabelled examples, either
     train = split == 0
     signal: Signal
     if alphabet is None:
