@@ -320,6 +320,9 @@ def test_names_of_groups_may_have_several_parts(one):
     assert np.isfinite(one.evaluate(ONE, LABELS, groups=names, draws=5)["accuracy"].low)
     column = SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=numbers[:, None])
     assert len(column.data().whole.groups) == N
+    mixed = np.array([i // 2 if i % 4 < 2 else f"{i // 2}b" for i in range(N)], dtype=object)
+    column = SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=mixed)
+    assert len(np.unique(column.data().whole.groups)) == len(set(mixed))
     with pytest.raises(DataError, match="groups has missing entries"):
         SequenceClassifier(**SMALL)._as_task(ONE, LABELS, groups=[(None, 1), *names[1:]])
 

@@ -229,7 +229,8 @@ def group_column(groups: Any) -> np.ndarray | None:
     entries = plain_labels(groups) if found.ndim == 1 else itertools.chain.from_iterable(rows)
     if any(map(is_missing, entries)):
         raise DataError("groups has missing entries; every sequence needs one, its own if it is alone")
-    if found.ndim == 1:
+    mixed = found.dtype.kind == "O" and len(set(map(type, found.flat))) > 1  # not sorted: 7 and "7b"
+    if found.ndim == 1 and not mixed:
         return found
     number = {name: i for i, name in enumerate(dict.fromkeys(map(tuple, rows)))}
     return np.array([number[tuple(row)] for row in rows])
