@@ -148,6 +148,8 @@ def test_labels_in_another_order_than_the_sequences_of_a_panel_are_refused(two):
             use(X, y)
     with pytest.raises(DataError, match="groups has the sequences of X in another order"):
         SequenceClassifier(**SMALL).fit(X, aligned, groups=pandas().Series(range(N)))
+    with pytest.raises(DataError, match="sample_weight has the sequences of X in another order"):
+        SequenceRegressor().score(X, np.arange(N), sample_weight=pandas().Series(range(N)))
 
 
 def test_a_moment_that_a_panel_has_twice_is_refused(two):

@@ -319,6 +319,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
         """Return R2; if X is a task or its name, on the test split."""
         if not isinstance(X, str | Task):
             refuse_unlabelled(y)
+            check_order(X, {"sample_weight": sample_weight})
         y_true, predicted, _ = self._evaluation_arrays(X, y)
         return float(r2_score(y_true, predicted, sample_weight=sample_weight))
 
