@@ -50,6 +50,6 @@ def test_one_example_or_one_group_has_no_interval():
     y, probabilities = np.arange(30) % 2, np.full((30, 2), 0.5)
     several = bootstrap(class_measures, (y, probabilities), np.arange(30) // 3)["accuracy"]
     assert several.low < several.value < several.high
-    for rows, groups in ((slice(1), None), (slice(None), np.zeros(30))):
-        for score in bootstrap(class_measures, (y[rows], probabilities[rows]), groups).values():
+    for rows, groups, draws in ((slice(1), None, 9), (slice(None), np.zeros(30), 9), (slice(None), None, 0)):
+        for score in bootstrap(class_measures, (y[rows], probabilities[rows]), groups, draws).values():
             assert np.isnan([score.low, score.high]).all()

@@ -1,5 +1,6 @@
 """Metrics of predictions with bootstrap intervals over examples, and reliability curves of classifiers."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -154,16 +155,17 @@ def bootstrap(
     """Return metrics with percentile bootstrap intervals, resampling examples or, if given, whole groups.
 
     Of one example or group, the intervals are NaN: its resamples are all alike, and say nothing of others.
+    So they are without draws.
 
     Args:
         arrays: (n, ...) each, the arguments of ``measures``.
     """
     arrays = [np.asarray(array) for array in arrays]
     several = len(arrays[0] if groups is None else np.unique(groups)) > 1
-    values: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = defaultdict(list)
     for rows in resamples(len(arrays[0]), groups, draws):
         for name, value in measures(*(array[rows] for array in arrays)).items():
-            values.setdefault(name, []).append(value)
+            values[name].append(value)
     found = {}
     for name, value in measures(*arrays).items():
         known = several and np.isfinite(values[name]).any()
