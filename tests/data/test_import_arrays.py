@@ -486,6 +486,12 @@ def test_files_that_cannot_be_read(tmp_path, random, bring):
             importer.plan_import(str(tmp_path / name))
 
 
+def test_an_empty_list_among_tokens_makes_them_no_values(random):
+    rows = [[], *random.randint(0, 9, (60, 4)).tolist()]
+    made = import_arrays("mine", rows, np.arange(61) % 2, options=ImportOptions(missing="drop"))
+    assert isinstance(made.form.signal, Tokens) and len(made.split) == 60
+
+
 def test_nothing_is_saved_that_could_not_be_read():
     for x, y in (
         ([np.ones(3), np.ones((3, 2))], [0, 1]),

@@ -171,7 +171,8 @@ def join_arrays(x: Any) -> dict[str, np.ndarray]:
     kinds = {part.dtype.kind for part in parts if part.size}
     if not parts or len(shapes) > 1 or len(kinds) > 1 or any(part.ndim not in (1, 2) for part in parts):
         raise DataError("x must be an array, or a list of arrays (length,) or (length, channels) of one kind")
-    return {"x": np.concatenate(parts), "offsets": np.cumsum([0, *map(len, parts)])}
+    full = [part for part in parts if part.size] or parts  # an empty list has no type
+    return {"x": np.concatenate(full), "offsets": np.cumsum([0, *map(len, parts)])}
 
 
 def of_one_type(values: Any, name: str) -> np.ndarray:
