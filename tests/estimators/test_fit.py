@@ -198,6 +198,14 @@ def searched(model, seconds=60.0, folds=FOLDS):
     return Search(model, model.task_, model._trainings(), limit, [model.task_] * folds)
 
 
+@pytest.mark.parametrize(("seconds", "hours"), [(3600.0, 0.1), (300.0, 100 / 3600), (150.0, 1 / 3600)])
+def test_finetuning_leaves_time_to_score_the_network(two, seconds, hours):
+    stage = two.recipes_[0].last
+    stage = replace(stage, budget=replace(stage.budget, hours=0.1))
+    search = replace(searched(two, seconds), scoring=100.0)
+    assert search._in_time(stage).budget.hours == pytest.approx(hours, rel=0.02)
+
+
 @pytest.mark.parametrize(("sure", "averaged"), [((0.9, 0.9), True), ((0.9, 0.501), False)])
 def test_two_settings_are_averaged_where_that_gives_better_probabilities(two, sure, averaged):
     """Each is sure of what it gets right, and unsure where it is wrong; one of them may know nothing."""

@@ -28,7 +28,7 @@ from ..system.events import format_duration
 from ..system.files import Json
 from ..system.time_limit import TimeIsUp, until
 from ..tasks.base import Task
-from ..training.recipe import Recipe
+from ..training.recipe import Recipe, Stage
 from .annotations import FEW, clusters_of, labelled_only, val_groups
 from .budgets import MANY
 from .leaderboard import answers, errors_above, line, score, scored, sureness
@@ -74,6 +74,7 @@ class Search:
     simple: Sequence[Candidate] = ()  # simple methods, which networks are to be better than
     trials: list[Json] = field(default_factory=list)
     begun: list[_Trial] = field(default_factory=list)
+    scoring: float = 0.0  # most seconds that the answers of one network have taken
 
     def best(self) -> Outcome:
         """Try the settings, and return the best one, trained on all folds.
@@ -297,8 +298,10 @@ class Search:
                 last = replace(
                     last, source=task, batch=batch, select="last", evals=1, early_stopping_patience=0
                 )
-            (trial.done[fold],) = self.trainings.run([trial.recipe.with_last(last)])
+            (trial.done[fold],) = self.trainings.run([trial.recipe.with_last(self._in_time(last))])
+            trained = time.monotonic()
             trial.answers[fold] = self._answers(trial.done[fold])
+            self.scoring = max(self.scoring, time.monotonic() - trained)
             trial.fold_seconds = min(trial.fold_seconds, (time.monotonic() - begun) / share)
         trial.seconds += time.monotonic() - start
         joined = _joined(trial.answers)
@@ -311,6 +314,13 @@ class Search:
             row["pooling"] = trial.recipe.model.pooling
         row |= {"lr": trial.recipe.last.optim.lr, "seconds": round(trial.seconds, 1)}
         self.trials.append(row)
+
+    def _in_time(self, stage: Stage) -> Stage:
+        """Return a stage that leaves time for its validation and its answers, which take about as long."""
+        hours = max(1.0, self.limit.left - 2 * self.scoring) / 3600
+        if hours >= (stage.budget.hours or math.inf):
+            return stage
+        return replace(stage, budget=replace(stage.budget, hours=hours))
 
     def _progress(self, trial: _Trial, share: float) -> str:
         """Return a row of the leaderboard for a trial, on the folds so far."""
