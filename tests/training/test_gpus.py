@@ -11,7 +11,7 @@ from scripts import script
 from selfpretrain.errors import SpecError
 from selfpretrain.mixers.common.own_network import mixer_of
 from selfpretrain.registry import find
-from selfpretrain.runner.forecast import on_gpu
+from selfpretrain.runner.forecast import _seconds, on_gpu
 from selfpretrain.studies.recipes.reported import paper_arms
 from selfpretrain.training.cost import Planner
 from selfpretrain.training.gpus import GPUS, LAUNCH, SHARE, find_gpu
@@ -83,8 +83,10 @@ def test_the_slowest_of_arithmetic_memory_and_launches_decides():
 def test_a_limit_in_hours_ends_a_stage():
     made = one_epoch("listops", "masked")
     limited = replace(made.last, budget=Budget(epochs=100, hours=1.5))
-    found = on_gpu(replace(made, stages=(limited,)), GPUS["a100"], PLANNER)
+    made = replace(made, stages=(limited,))
+    found = on_gpu(made, GPUS["a100"], PLANNER)
     assert found.limited and found.seconds == 1.5 * 3600
+    assert _seconds(made, PLANNER, "") == 1.5 * 3600
 
 
 def test_what_is_too_large_for_a_gpu_saves_memory_or_does_not_fit():

@@ -211,11 +211,13 @@ def _row(group: list[PlannedStage], planner: Planner, flops: float | None = None
 def _seconds(recipe: Recipe, planner: Planner, device: str) -> float:
     """Return the seconds of a stage, its steps timed on a device; "": guessed from FLOPs."""
     plan = planner.plan(recipe)
+    budget = recipe.last.budget
+    limit = HOUR * (budget.hours or float("inf"))
     if plan.steps is None:
-        return recipe.last.budget.seconds or 0.0
+        return min(budget.seconds or 0.0, limit)
     if not device:
-        return plan.flops / CPU_CORE
+        return min(plan.flops / CPU_CORE, limit)
     try:
-        return plan.steps * cost.seconds_per_step(recipe, device)
+        return min(plan.steps * cost.seconds_per_step(recipe, device), limit)
     except DoesNotFit:  # it will not be trained, and the others will
         return 0.0
