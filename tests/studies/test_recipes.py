@@ -19,6 +19,7 @@ from selfpretrain.mixers.local import Local
 from selfpretrain.mixers.s4 import S4
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.studies.recipes import tables
+from selfpretrain.studies.recipes.arms import STAGES
 from selfpretrain.studies.recipes.defaults import denoising_objective
 from selfpretrain.studies.recipes.reported import (
     PAPERS,
@@ -84,6 +85,17 @@ def test_a_recipe_is_two_recipes_that_can_be_built(key):
     for stages, model in (((*denoised, arms.finetune), small[0]), ((arms.scratch,), small[1])):
         for prefix in Recipe(task, model, stages).prefixes():
             build_network(prefix)
+
+
+def test_a_shortened_recipe_keeps_the_shape_of_its_schedule():
+    """As --minutes shortens it: a warm-up of thousands of steps would be longer than what is left."""
+    for key in KEYS:
+        arms = paper_arms(*key)
+        for name in STAGES:
+            whole, half = (getattr(each, name).optim for each in (arms, arms.scale_budget(0.5)))
+            for step in (2, 1_000, 40_000):
+                assert half.lr_factor(0.3, step // 2) == pytest.approx(whole.lr_factor(0.3, step))
+            assert (half.plateau_wait_epochs or 0) == (whole.plateau_wait_epochs or 0) / 2
 
 
 def narrow(mixer):

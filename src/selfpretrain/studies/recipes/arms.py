@@ -64,8 +64,8 @@ class ArmRecipes:
         return with_setting(self, path, text)
 
     def scale_budget(self, share: float) -> "ArmRecipes":
-        """Return the recipes with the budget of every stage multiplied by ``share``."""
-        return self.changed(lambda stage: scale_budget(stage, share))
+        """Return the recipes with budget and schedule of every stage multiplied by ``share``."""
+        return self.changed(lambda stage: scale_schedule(scale_budget(stage, share), share))
 
     def with_augmentation(self, augmentation: Augmentation) -> "ArmRecipes":
         """Return the recipes with the inputs of all stages changed at random in ways that keep labels."""
@@ -147,6 +147,19 @@ def scale_budget(stage: Stage, factor: float) -> Stage:
     scaled = {unit: factor * value for unit, value in vars(stage.budget).items() if value}
     steps = {"steps": max(1, round(scaled["steps"]))} if "steps" in scaled else {}
     return replace(stage, budget=Budget(**scaled | steps))
+
+
+def scale_schedule(stage: Stage, factor: float) -> Stage:
+    """Return the stage with warm-up, cosine and patience of a plateau multiplied by ``factor``, where given.
+
+    Those that are shares of the stage, or numbers of validations, follow its budget anyway.
+    """
+    optim = stage.optim
+    steps = {"warmup_steps": optim.warmup_steps, "cosine_steps": optim.cosine_steps}
+    scaled: dict[str, Any] = {name: max(1, round(factor * each)) for name, each in steps.items() if each}
+    if optim.plateau_wait_epochs:
+        scaled["plateau_wait_epochs"] = factor * optim.plateau_wait_epochs
+    return replace(stage, optim=replace(optim, **scaled))
 
 
 def with_epochs(stage: Stage, epochs: float) -> Stage:
