@@ -90,8 +90,12 @@ def test_what_a_study_leaves_out_is_printed_below_its_report(monkeypatch, capsys
     absent = "Image is left out: its data are not prepared"
     task = replace(task_results(cells), notes=("digits stands in for Text", absent))
     monkeypatch.setattr(printing, "show_report", lambda *_: None)
-    printing.show(ExperimentResults("toys", "?", "small", "0.1.0", "", "", (task, task)))
+    found = ExperimentResults("toys", "?", "small", "0.1.0", "", "", (task, task))
+    printing.show(found)
     assert capsys.readouterr().out == f"note: {absent}\n"
+    monkeypatch.setenv("RANK", "1")
+    printing.show(found)
+    assert capsys.readouterr().out == "", "of torchrun the first process prints"
 
 
 def test_damaged_results_are_named(tmp_path, monkeypatch, capsys):

@@ -50,18 +50,24 @@ def show(outcome: "Outcome") -> None:
     """Print a forecast, the jobs of a detached run, or results; with torchrun, the main process prints."""
     from ..report.analysis import analyse
     from ..runner.forecast import Forecast
-    from ..system import distributed
 
+    if not prints():
+        return
     if isinstance(outcome, Forecast):
         show_forecast(outcome)
     elif isinstance(outcome, str):
         say(f"{outcome}; the same command without --detach makes the page")
-    elif distributed.is_main():
+    else:
         show_report(outcome.folder, analyse(outcome))
         notes = dict.fromkeys(note for task in outcome.tasks for note in task.notes)
         for note in notes:
             if "left out" in note:
                 say(f"note: {note}")
+
+
+def prints() -> bool:
+    """Return whether this process prints: with torchrun only the first one does, also after training."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def show_forecast(forecast: "Forecast") -> None:
@@ -128,7 +134,7 @@ _outputs: list[TextIO] = []
 
 def print_json(content: object) -> None:
     """Print only JSON; with torchrun, only the main process prints."""
-    if os.environ.get("RANK", "0") == "0":
+    if prints():
         text = to_json(content, indent=1, inf_nan_mode="null").decode()
         print(text, file=_outputs[-1] if _outputs else sys.stdout)
 
@@ -137,7 +143,7 @@ def warn_of_length(forecast: "Forecast", limited: bool) -> None:
     """Warn before a long run, and name the options that shorten it."""
     from ..system.events import format_duration
 
-    if forecast.seconds > LONG:
+    if prints() and forecast.seconds > LONG:
         hint = "" if limited else "; --minutes 60 shortens all arms alike, --dry-run shows the stages"
         note = f"note: this takes about {format_duration(forecast.seconds)} on this machine{hint}"
         Console(stderr=True).print(Text(note), soft_wrap=True)

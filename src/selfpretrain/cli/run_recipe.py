@@ -8,6 +8,7 @@ import typer
 
 from ..errors import SpecError
 from .options import DataRoot, Device, Quiet, Runs, Trust, workspace_of
+from .printing import prints
 
 app = typer.Typer()
 
@@ -41,5 +42,6 @@ def run_recipe(
     with run_context(workspace_of(runs, device, quiet=quiet)) as workspace:
         run_recipes([revived], workspace)
         folder = workspace.stage(revived)
-    typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))
-    typer.echo(f"results: {folder.path}")
+    if prints():
+        typer.echo(json.dumps(folder.read("result.json")["scores"], indent=1))
+        typer.echo(f"results: {folder.path}")
