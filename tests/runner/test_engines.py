@@ -303,6 +303,14 @@ def test_torchrun_takes_no_other_executor(tmp_path, monkeypatch):
     assert RunFlags(runs=tmp_path, executor="serial").workspace().executor == "serial"
 
 
+def test_serial_stages_are_forecast_one_after_another_with_all_cores(tmp_path, monkeypatch):
+    monkeypatch.setattr("selfpretrain.runner.workspace.usable_cores", lambda: 8)
+    here = RunFlags(runs=tmp_path, executor="serial", device="cpu").workspace()
+    assert (here.workers, here.threads) == (1, 8)
+    with pytest.raises(SpecError, match="one stage at a time; leave out --jobs 4"):
+        RunFlags(runs=tmp_path, executor="serial", jobs="4").workspace()
+
+
 def asked_as(rank, port, workspace, stages):
     """Look for what is to do as torchrun would have a process do it, of which the second finds nothing."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2"}

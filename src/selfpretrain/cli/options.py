@@ -189,10 +189,13 @@ class RunFlags:
                 raise SpecError(f"--with {name}: --executor {self.executor} has no such setting{advice}")
         if self.executor not in ("auto", "serial") and distributed.launched() > 1:
             raise SpecError(f"torchrun runs the stages itself; leave out --executor {self.executor}")
+        if self.executor == "serial" and self.jobs not in ("auto", "1"):
+            raise SpecError(f"--executor serial runs one stage at a time; leave out --jobs {self.jobs}")
         trackers = [name.strip() for text in self.track or () for name in text.split(",")]
         for tracker in trackers:
             find("trackers", tracker)
-        here = workspace_of(self.runs, self.device, self.jobs, self.quiet)
+        jobs = "1" if self.executor == "serial" else self.jobs
+        here = workspace_of(self.runs, self.device, jobs, self.quiet)
         return dataclasses.replace(
             here,
             executor=here.executor if self.executor == "auto" else self.executor,
