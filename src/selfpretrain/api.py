@@ -344,7 +344,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     Raises:
         SpecError: if the shortened budgets are too small, or the stages will not run on this machine.
     """
-    if workspace.executor != "auto" and find("executors", workspace.executor).elsewhere:
+    if workspace.elsewhere:
         raise SpecError("--minutes measures steps on this machine; with a cluster set budgets with -s")
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"

@@ -95,11 +95,13 @@ def test_who_will_wait_for_long_is_told_before_it_starts(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(api, "run_request", lambda *arguments: None)
     monkeypatch.setattr("selfpretrain.cli.printing.show", lambda *arguments: None)
-    assert app.run([*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]) == 0
+    long = [*TOY, "-s", "task.length=16000", "-s", "task.shortest=15000"]
+    assert app.run(long) == 0
     said = one_line(capsys.readouterr().err)
     assert "note: this takes about" in said and "--minutes 60 shortens all arms alike" in said
-    assert app.run([*TOY, "-s", "task.shortest=24"]) == 0
-    assert "note" not in capsys.readouterr().err
+    for untold in ([*TOY, "-s", "task.shortest=24"], [*long, "--executor", "ray"]):
+        assert app.run(untold) == 0
+        assert "note" not in capsys.readouterr().err, "--minutes is not for other machines"
 
 
 def test_a_dry_run_at_the_papers_scale_builds_no_network(tmp_path, monkeypatch, capsys):

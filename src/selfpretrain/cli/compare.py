@@ -94,7 +94,7 @@ def compare(
     if minutes:
         request = api.fit_to_time_limit(request, 60 * minutes, workspace, forecaster)
     planned = api.plan_request(request, forecaster)
-    if not (run.dry_run or run.detach or run.quiet):
+    if not (run.dry_run or run.detach or run.quiet or workspace.elsewhere):
         warn_of_length(api.forecast_request(planned, workspace), minutes is not None)
     with listen(say_news):
         outcome = run.forecast_or_submit(planned, workspace) or api.run_request(request, workspace, planned)

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from ..errors import SpecError
+from ..registry import find
 from ..system import distributed
 from ..system.hardware import usable_cores
 from ..system.startup import catch_signals
@@ -54,6 +55,11 @@ class Workspace:
             for name, value in flags.items()
         )
         return "cuda" if of_slurm or self.number("gpus", 0.0) else self.device
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether stages run on other machines."""
+        return self.executor != "auto" and bool(find("executors", self.executor).elsewhere)
 
     def number(self, name: str, default: float) -> float:
         """Return a numeric setting of the executor.
