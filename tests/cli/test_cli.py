@@ -121,6 +121,7 @@ def test_the_same_command_trains_nothing_and_a_report_needs_no_torch(compared, t
         ),
         (["compare", "--task", "digits,digits"], "task 'digits' is given twice; name every task once"),
         (["study", "coser-table-4", "--gpu", "a100"], "add --dry-run"),
+        (["study", "coser-table-4", "--dry-run", "--gpu", "a100", "--measure"], "of another; give one"),
         (["compare", "--objective", "maskd"], "did you mean 'masked'"),
         (["compare", "--scale", "tiny"], "known: smoke, small, paper"),
         (["compare", "--scale", "paper"], "no reported recipe"),

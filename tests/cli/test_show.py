@@ -291,6 +291,7 @@ def test_names_that_do_not_fit(here, cli):
         ("runs",): ["runs is a folder, but no stage or study; name one, or --check a folder of them"],
         (last, "--runs", "elsewhere"): ["no stage and no study in elsewhere"],
         (study_of(here[0]), "--curve"): ["--curve needs one of its stages"],
+        (last, "--curve", "--json"): ["--curve prints", "as CSV; leave out --json"],
     }.items():
         code, _, err = cli(*arguments)
         assert code == 2 and all(word in err for word in words), arguments

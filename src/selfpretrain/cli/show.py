@@ -60,6 +60,8 @@ def show(
     from ..report.results import STUDY
     from ..runner.provenance import locate, trace
 
+    if curve and (as_json or check):
+        raise SpecError("--curve prints the lines of one stage as CSV; leave out --json and --check")
     if check:
         raise typer.Exit(_check(run, runs, as_json))
     try:

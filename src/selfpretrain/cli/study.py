@@ -70,6 +70,8 @@ def study(
     changed = flags.assignments(settings)
     if gpu and not run.dry_run:
         raise SpecError("--gpu is about the forecast of --dry-run; add --dry-run, or leave it out")
+    if gpu and run.measure:
+        raise SpecError("--measure times steps on this machine, --gpu forecasts those of another; give one")
     if gpu:
         find_gpu(gpu)
     if changed and results:
