@@ -479,13 +479,14 @@ def test_a_request_to_stop_reaches_what_runs_after_a_stage_has_stopped_by_itself
     assert executor.asked == 1 and executor.started == ["a", "b"]
 
 
-def test_a_trial_without_a_finite_score_is_never_the_best(workspace):
+def test_a_trial_without_a_finite_score_and_loss_is_never_the_best(workspace):
+    """Weights that are not finite answer, too: with the first class, which may be the most frequent."""
     scores = {}
-    for number, score in enumerate([math.nan, 0.5, -math.inf]):
+    for number, (score, loss) in enumerate([(math.nan, 1), (0.5, 1), (-math.inf, 1), (0.9, math.nan)]):
         stage = RunDir.make(workspace.runs / "stages" / f"trial-{number}")
-        stage.write("result.json", {"scores": {"val": {"score": score}}})
+        stage.write("result.json", {"scores": {"val": {"score": score, "loss": loss}}})
         scores[number] = tuning._validation_score(stage)
-    assert scores == {0: -math.inf, 1: 0.5, 2: -math.inf}
+    assert scores == {0: -math.inf, 1: 0.5, 2: -math.inf, 3: -math.inf}
 
 
 def test_results_that_could_not_be_read_again_are_not_kept(monkeypatch):

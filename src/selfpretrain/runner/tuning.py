@@ -105,9 +105,10 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
 
 
 def _validation_score(stage: RunDir) -> float:
-    """Return the score of a trial on validation; one that is not finite is below all others."""
-    score = float(stage.read(RESULT)["scores"]["val"]["score"])
-    return score if math.isfinite(score) else -math.inf
+    """Return the score of a trial on validation; without a finite score and loss it is below all others."""
+    val = stage.read(RESULT)["scores"]["val"]
+    finite = math.isfinite(val["score"]) and math.isfinite(val["loss"])
+    return float(val["score"]) if finite else -math.inf
 
 
 def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
