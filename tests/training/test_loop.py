@@ -6,9 +6,10 @@ import json
 import math
 import os
 import shutil
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import torch
@@ -448,9 +449,15 @@ def test_checkpoints_that_take_long_are_rare(monkeypatch):
 
 
 @pytest.mark.parametrize(("mixer", "sends"), [(Window(heads=2), False), (own("own_networks:Conv")(), True)])
+@pytest.mark.filterwarnings("error:`broadcast_buffers`")
 def test_processes_send_buffers_of_other_code_alone(mixer, sends, monkeypatch):
     """Those of this package are equal in all, and sparse attention plans anew when they change."""
-    wrap = Mock()
+
+    def warned(*arguments, **settings):
+        warnings.warn("`broadcast_buffers` is deprecated.", FutureWarning, stacklevel=2)
+        return DEFAULT
+
+    wrap = Mock(side_effect=warned)
     monkeypatch.setattr(distributed, "world_size", lambda: 2)
     monkeypatch.setattr(trainer, "DistributedDataParallel", wrap)
     a_run(mixer).batches.close()

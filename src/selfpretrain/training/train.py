@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -243,7 +244,9 @@ class _Run:
             # Buffers of our layers are constant, or equal in all processes. Sending them would change their
             # version, and sparse attention would plan anew in every step.
             others = any(isinstance(each, ForeignModule) for each in network.modules())
-            self.wrapped_network = DistributedDataParallel(network, broadcast_buffers=others)
+            with warnings.catch_warnings():  # torch's new name for it sends buffers once all the same
+                warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+                self.wrapped_network = DistributedDataParallel(network, broadcast_buffers=others)
         self.state = Trained()
         self.best = _copy_weights(network)
         self.average = _copy_weights(network) if stage.average else {}
