@@ -1,7 +1,8 @@
-"""What the entry point settles: memory that is freed is kept, where and unless asked not to."""
+"""What the entry point settles, as that freed memory is kept, and what is told of machine and code."""
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 
@@ -46,6 +47,23 @@ def test_large_blocks_are_kept_when_asked_unless_a_variable_turns_it_off():
 def test_doctor_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("SELFPRETRAIN_MALLOC", "0")
     assert "given back" in dict(hardware.collect_env(tmp_path))["memory"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_commit_is_that_of_this_package_not_of_a_repository_around_its_environment(tmp_path, monkeypatch):
+    installed = tmp_path / "hardware.py"
+    installed.touch()
+    monkeypatch.setattr(hardware, "__file__", str(installed))
+
+    def git(*words):
+        names = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    git("commit", "--allow-empty", "--message", "of the user")
+    assert hardware._git() is None
+    git("add", "hardware.py")
+    assert hardware._git()["dirty"] is True
 
 
 def test_elsewhere_and_with_another_c_library_nothing_changes(monkeypatch):

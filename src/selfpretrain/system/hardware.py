@@ -90,13 +90,21 @@ def _processor() -> str:
 
 
 def _git() -> Json | None:
-    folder = Path(__file__).parent
+    """Return commit and changes of the repository that this file is in; None if it is installed elsewhere.
+
+    A virtual environment may lie in another repository, which does not have this file.
+    """
+    here = Path(__file__)
     try:
-        commit, status = (
+        _, commit, status = (
             subprocess.run(
-                ["git", *words], cwd=folder, capture_output=True, text=True, check=True
+                ["git", *words], cwd=here.parent, capture_output=True, text=True, check=True
             ).stdout.strip()
-            for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))
+            for words in (
+                ("ls-files", "--error-unmatch", here.name),
+                ("rev-parse", "HEAD"),
+                ("status", "--porcelain"),
+            )
         )
     except (OSError, subprocess.CalledProcessError):
         return None
