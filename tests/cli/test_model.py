@@ -10,6 +10,7 @@ import pytest
 from releases import write_wav
 from selfpretrain import SequenceClassifier
 from selfpretrain.cli import app
+from selfpretrain.estimators import models
 from selfpretrain.tasks.imported import make_waves
 
 pytestmark = pytest.mark.usefixtures("rough_flops")
@@ -177,3 +178,21 @@ def test_a_warning_is_a_line_without_our_code(cli, folder, tmp_path):
     code, _, err = cli("predict", folder / "model", tmp_path / "long.npy", "-o", tmp_path / "a.csv")
     assert code == 0
     assert err.startswith("note: 2 of 2 sequences are cut to the 24 positions") and ".py" not in err
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([], "has not finished; run the same command again"),
+        (["result.json"], "has no weights; delete its result.json, and run again"),
+        (["result.json", "restored.json"], "has no weights; run the study with --fresh"),
+    ],
+)
+def test_an_arm_without_weights_is_told_how_to_get_them(files, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(models, "_last_stage", lambda *arguments: "stage")
+    (tmp_path / "stage").mkdir()
+    for name in files:
+        (tmp_path / "stage" / name).write_text("{}")
+    arm = ["model", "take", str(tmp_path / "study"), "--row", "lru", "--column", "SPT", "-o", "model"]
+    assert app.run(arm) == 1
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -28,6 +28,7 @@ from ..objectives.classify import Classify
 from ..objectives.multilabel import Multilabel
 from ..objectives.token_classify import TokenClassify
 from ..report.results import read_plan
+from ..report.stage_results import RESTORED
 from ..runner.run_dir import RESULT, WEIGHTS, RunDir
 from ..studies.recipes.arms import ArmRecipes
 from ..tasks.base import Task, load_task
@@ -391,8 +392,11 @@ def load_arm(experiment: Path, cell: Cell, trust: tuple[str, ...] = ()) -> Seque
         StoreError: if the cell has not been run, or its weights were deleted.
     """
     folder = RunDir(experiment.parent / _last_stage(experiment, cell))
+    if not folder.finished:
+        raise StoreError(f"{folder.path} has not finished; run the same command again")
     if not folder.has(WEIGHTS):
-        raise StoreError(f"{folder.path} has no weights; run the comparison again with --fresh, or elsewhere")
+        how = "run the study with --fresh" if folder.has(RESTORED) else f"delete its {RESULT}, and run again"
+        raise StoreError(f"{folder.path} has no weights; {how}")
     plain = folder.read("recipe.json")
     plain.pop("format", None)
     recipe = from_dict(plain, trust)
