@@ -412,6 +412,7 @@ def test_processes_are_started_where_they_gain_time(tmp_path):
     assert [where(1e8), where(1e12), where(1e12, "1")] == ["serial", "processes", "serial"]
     assert where(1e8, executor="ray") == "ray"
     assert Workspace.of(tmp_path, "cpu", "2").executor == "processes"
+    assert Workspace.of(tmp_path, "cpu", 2) == Workspace.of(tmp_path, "cpu", "2")
 
 
 def test_what_would_hold_up_the_end_comes_first():

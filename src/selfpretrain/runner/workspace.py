@@ -34,14 +34,14 @@ class Workspace:
     stop: Stop = never  # checked after every optimizer step
 
     @classmethod
-    def of(cls, runs: str | Path, device: str = "auto", workers: str = "auto") -> "Workspace":
+    def of(cls, runs: str | Path, device: str = "auto", workers: str | int = "auto") -> "Workspace":
         """Return a workspace on this machine.
 
         Raises:
             SpecError: if there is no such device, or the number of workers is invalid.
         """
         device = _device(device)
-        count = _workers(workers, device)
+        count = _workers(str(workers), device)
         executor = "auto" if workers == "auto" or count == 1 else "processes"
         threads = max(1, usable_cores() // count)
         return cls(Path(runs), device, count, threads, executor)
