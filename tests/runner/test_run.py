@@ -44,6 +44,7 @@ from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.training import code_hash
 from selfpretrain.training.model import Model
+from selfpretrain.training.optim import Optim
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 
 
@@ -212,7 +213,9 @@ def test_what_a_study_measures_is_measured_on_tuned_networks(workspace):
 
 def test_another_batch_sees_as_many_examples(experiment):
     recipe = experiment.cells[0].recipe
+    recipe = recipe.with_last(replace(recipe.last, optim=Optim(cosine_steps=recipe.last.budget.steps)))
     changed = tuning.with_setting(recipe, {"batch": recipe.last.batch // 2, "dropout": 0.1})
+    assert changed.last.optim.cosine_steps == changed.last.budget.steps, "no rate that rises again"
     assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * recipe.last.budget.steps
     assert changed.model.dropout == 0.1
 
