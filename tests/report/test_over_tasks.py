@@ -10,7 +10,7 @@ from rich.console import Console
 
 from selfpretrain.report import diagnostics, over_tasks, page
 from selfpretrain.report.analysis import MANY_TASKS, analyse
-from selfpretrain.report.format import MINUS
+from selfpretrain.report.format import MINUS, NONE
 from selfpretrain.report.results import read
 from task_results import ARMS, cell, study_of, task_results
 
@@ -75,6 +75,15 @@ def test_differences_of_a_task_are_paired_by_seed():
     )
     (gain,) = over_tasks.gains(found)
     assert gain.values == (0.0,) * MANY_TASKS == tuple(task.headline[0].estimate.mean for task in found.tasks)
+
+
+def test_a_model_that_lacks_an_arm_has_a_dash_there():
+    """As one that answers once per sequence, of which there is no SPT."""
+    scores = {("a", SPT): 0.7, ("a", SCRATCH): 0.6, ("b", SCRATCH): 0.5}
+    found = study_of(*[task_results(cell(*at, 0, score) for at, score in scores.items())] * MANY_TASKS)
+    assert found.many
+    (_, *both), (_, *other) = ([entry.text for entry in row] for row in over_tasks.scores(found).rows)
+    assert (both, other) == (["70.0", "60.0"], [NONE, "50.0"])
 
 
 def test_models_are_compared_in_every_arm():

@@ -8,7 +8,7 @@ from . import format
 from .analysis import Analysis, Difference, RowColumn, Standing, judge
 from .layout import Entry, ReportTable
 from .statistics import NO_SPREAD, estimate, spearman
-from .tables import interval, places, title_of_scores
+from .tables import BLANK, interval, places, title_of_scores
 
 MIN_TASKS = 6  # smallest number of tasks for an interval over tasks
 OVER_TASKS = (
@@ -22,10 +22,11 @@ def scores(analysis: Analysis) -> ReportTable:
     planned = set(places(analysis))
     tasks = [means for means in _means(analysis) if means.keys() >= planned]
     columns = analysis.tasks[0].task.columns
-    rows = []
-    for row in _rows(analysis) if tasks else ():
-        means = [sum(of[row, column] for of in tasks) / len(tasks) for column in columns]
-        rows.append((Entry(row), *(Entry(format.score(analysis.tasks[0].metric, x), key=x) for x in means)))
+    means = {place: sum(of[place] for of in tasks) / len(tasks) for place in planned if tasks}
+    metric = analysis.tasks[0].metric
+    shown = {place: Entry(format.score(metric, mean), key=mean) for place, mean in means.items()}
+    found = _rows(analysis) if shown else ()
+    rows = [(Entry(row), *(shown.get((row, column), BLANK) for column in columns)) for row in found]
     title = f"{title_of_scores(analysis)}, averaged over {format.plural(len(tasks), 'task')}"
     without = len(analysis.tasks) - len(tasks)
     caption = "Of the means over seeds, every task counting once."
