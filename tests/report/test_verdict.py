@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from selfpretrain.report import diagnostics
 from selfpretrain.report.analysis import Standing, analyse_task, judge, verdicts
 from selfpretrain.report.caveats import caveats
 from selfpretrain.report.figures.charts import panels
@@ -166,6 +167,21 @@ def test_ranking_needs_several_rows_and_seeds_and_every_pair():
     once = analysis(row("a", [0.9], [0.0]) | row("b", [0.1], [0.8]))
     assert "one seed cannot tell chance from effect" in ranking(once)
     assert ranking(one([0.1, 0.1])) == ""
+
+
+def test_a_model_that_lacks_an_arm_is_neither_counted_nor_ranked_there():
+    """As one that answers once per sequence, of which there is no SPT."""
+    scores = {}
+    for name, base in (("a", 0.2), ("b", 0.4), ("c", 0.6)):
+        scores |= row(name, [base, base + 0.01, base + 0.02], [0.1, 0.11, 0.12])
+    whole = {("d", MATCHED): [0.9, 0.91, 0.92]}
+    found, lacking = analysis(scores), analysis(scores | whole)
+    assert ranking(lacking) == ranking(found)
+    assert ranking(found).startswith("The ranking does not change: c, b and a, best first")
+    assert standings([lacking]) == standings([found]) == "SPT against scratch (matched): 3 better (a, b, c)"
+    assert standings([analysis(whole)]) == "SPT against scratch (matched): no model has both"
+    ranks = diagnostics.rankings(together(lacking))
+    assert [len(ranks[f"toy: {column}, over seeds"].rows) for column in (SPT, MATCHED)] == [3, 4]
 
 
 def test_what_checks_find_before_training_is_the_first_caveat():

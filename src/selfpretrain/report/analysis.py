@@ -112,7 +112,7 @@ class TaskAnalysis:
     task: TaskResults
     means: dict[RowColumn, Estimate]  # over seeds; only places with a score
     gains: tuple[Difference, ...]  # contrast by contrast, every row in each
-    pairs: tuple[RowPair, ...]  # of all rows
+    pairs: tuple[RowPair, ...]  # of all rows with both columns of the headline
 
     @property
     def label(self) -> str:
@@ -284,7 +284,7 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
     treatment, control = task.headline
     pairs = tuple(
         RowPair(*(difference(task, (a, column), (b, column)) for column in (control, treatment)))
-        for a, b in itertools.combinations(task.rows, 2)
+        for a, b in itertools.combinations(task.compared, 2)
     )
     return TaskAnalysis(task, means, gains, pairs)
 

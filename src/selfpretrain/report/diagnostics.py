@@ -46,10 +46,11 @@ def rankings(analysis: Analysis) -> dict[str, Ranks]:
     elif analysis.results.design is None:
         for task in (each.task for each in analysis.tasks):
             for column in task.headline:
-                cells = [task.at(row, column) for row in task.rows]
-                seeds = [seed for seed in cells[0] if all(seed in each for each in cells)]
+                rows = [row for row in task.rows if (row, column) in task.places]
+                cells = [task.at(row, column) for row in rows]
+                seeds = [seed for seed in next(iter(cells), ()) if all(seed in each for each in cells)]
                 scores = np.array([[score_of(each[seed]) for each in cells] for seed in seeds])
-                ranks = rank(task.rows, scores.reshape(len(seeds), len(cells)))
+                ranks = rank(rows, scores.reshape(len(seeds), len(cells)))
                 found[f"{task.label}: {column}, over seeds"] = ranks
     return {title: ranks for title, ranks in found.items() if ranks is not None}
 

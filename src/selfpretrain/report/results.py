@@ -192,6 +192,11 @@ class TaskResults:
         return self.contrasts[0]
 
     @property
+    def compared(self) -> list[str]:
+        """Return the rows that have both columns of the headline."""
+        return [row for row in self.rows if {(row, column) for column in self.headline} <= self.places]
+
+    @property
     def finished(self) -> list[CellResult]:
         """Return the cells whose stages have all finished."""
         return [cell for cell in self.cells if cell.finished]

@@ -114,7 +114,7 @@ def verdict(analysis: TaskAnalysis) -> str:
         return (
             f"Nothing can be said yet about {treatment} against {_named(control)}: {_unfinished(analysis)}."
         )
-    gains = [found for found in analysis.headline if {found.a, found.b} <= analysis.task.places]
+    gains = [found for found in analysis.headline if found.a[0] in analysis.task.compared]
     phrases = []
     for standing, (_, phrase) in WORDS.items():
         rows = [_row(analysis, found) for found in gains if found.standing is standing]
@@ -203,7 +203,7 @@ def ranking(analysis: TaskAnalysis) -> str:
             swaps.append(f"{upper} falls from above {lower} to below it")
         return f"The ranking changes from {control} to {treatment}: {'; '.join(swaps)}."
     if analysis.order == "stays":
-        means = {row: analysis.means[row, control].mean for row in analysis.task.rows}
+        means = {row: analysis.means[row, control].mean for row in analysis.task.compared}
         order = format.listing(sorted(means, key=lambda row: -means[row]))
         return f"The ranking does not change: {order}, best first, in {control} and in {treatment}."
     sides = {side.standing for pair in pairs for side in (pair.control, pair.treatment)}
@@ -226,16 +226,16 @@ def _named(column: str) -> str:
 
 def standings(tasks: Sequence[TaskAnalysis]) -> str:
     """Return the headline gains of tasks as counts: ``SPT against scratch: 1 better (s4d), 9 unclear``."""
-    gains = [(task, gain) for task in tasks for gain in task.headline]
+    gains = [(task, gain) for task in tasks for gain in task.headline if gain.a[0] in task.task.compared]
     counts = []
     for standing in Standing:
         rows = [gain.a[0] for _, gain in gains if gain.standing is standing]
         named = f" ({', '.join(rows)})" if len(tasks) == 1 and len(rows) <= FEW else ""
         counts += [f"{len(rows)} {standing.value}{named}"] if rows else []
     heads = dict.fromkeys(" against ".join(task.task.headline) for task in tasks)
-    text = f"{' or '.join(heads)}: {', '.join(counts)}"
+    text = f"{' or '.join(heads)}: {', '.join(counts) or 'no model has both'}"
     if low := sum(len(_not_above_baseline(task)) for task in tasks):
-        text += f"; {low} of {len(gains)} not clearly above a simple baseline"
+        text += f"; {low} of {sum(len(task.task.rows) for task in tasks)} not clearly above a simple baseline"
     if void := sum(bool(task.no_evidence(gain)) for task, gain in gains):
         text += f"; {void} of {len(gains)} decide nothing (diverged, equal answers or ceiling)"
     return text
