@@ -17,6 +17,7 @@ from selfpretrain.report.results import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import Estimate, estimate
 from selfpretrain.report.summary import headline, on_average, ranking, standings, verdict
+from selfpretrain.report.tables import costs
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
 from task_results import MATCHED, SPT, cell, study_of, task_results
@@ -182,6 +183,8 @@ def test_a_model_that_lacks_an_arm_is_neither_counted_nor_ranked_there():
     assert standings([analysis(whole)]) == "SPT against scratch (matched): no model has both"
     ranks = diagnostics.rankings(together(lacking))
     assert [len(ranks[f"toy: {column}, over seeds"].rows) for column in (SPT, MATCHED)] == [3, 4]
+    note = "Not every model has every arm"
+    assert [note in costs(together(each)).caption for each in (found, lacking)] == [False, True]
 
 
 def test_what_checks_find_before_training_is_the_first_caveat():

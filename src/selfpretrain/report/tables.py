@@ -219,6 +219,8 @@ def costs(analysis: Analysis) -> ReportTable:
         "One task: mean over models and seeds of one run with all its stages. All runs: their sum, a shared "
         "stage counted in each."
     )
+    if any(len(task.task.places) < len(task.task.rows) * len(task.task.columns) for task in analysis.tasks):
+        caption += " Not every model has every arm, so means of two arms may be over different models."
     results = analysis.results
     if results.asked:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
