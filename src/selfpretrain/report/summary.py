@@ -312,6 +312,6 @@ def advice(analysis: Analysis) -> tuple[str, ...]:
             f"sequences better than new ones by {format.score(task.metric, gap)}{format.points(task.metric)}."
         )
     most = max((len(gain.seeds) for gain in task.headline), default=0)
-    if most < FEWEST and task.task.design is None:
+    if 0 < most < FEWEST and task.task.design is None:
         lines.append(f"Repeat with --seeds {FEWEST}: {format.plural(most, 'seed')} can mislead.")
     return tuple(lines)
