@@ -298,6 +298,15 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():
     assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
 
 
+def test_divergence_of_a_seed_that_is_not_compared_does_not_undo_a_verdict():
+    found = analysis({("a", MATCHED): [0.5, 0.51, None], ("a", SPT): [0.6, 0.62, 0.1]})
+    *others, last = found.task.cells
+    lost = replace(last, stages=(replace(last.scored, stopped="diverged"),))
+    found = analyse_task(replace(found.task, cells=(*others, lost)))
+    assert not found.no_evidence(found.headline[0])
+    assert caveats([found])[0].startswith("Training diverged (its loss was not finite): a, SPT, seed 2")
+
+
 def test_collapsed_targets_of_pretraining_are_a_remark():
     found = one([0.1, 0.11, 0.12])
     assert "collapsed" not in " ".join(caveats([found]))

@@ -179,9 +179,9 @@ class TaskAnalysis:
             return ""
         task = self.task
         diverged = [
-            f"{len(seeds)} of {len(task.at(*place))} of {place[1]}"
+            f"{len(seeds)} of {len(found.seeds)} of {place[1]}"
             for place in (found.a, found.b)
-            if (seeds := self.diverged(place))
+            if (seeds := {*self.diverged(place)} & {*found.seeds})
         ]
         if diverged:
             return f"training diverged in {format.listing(diverged)}"
