@@ -326,6 +326,11 @@ def test_arms_with_equal_answers_decide_nothing(tmp_path):
         "Nothing is decided for s4d: both arms answer the same on every test example. Against"
     )
     assert "answer the same" not in verdict(arm(found, MATCHED, folder=other))
+    for folder, asked in ((same, [2, 3, 3, 2]), (other, [2, 4, 4, 2])):  # as many labels right, of others
+        arrays = {"prediction": np.array([0, 2, 2, 0]), "target": np.ones(4), "asked": np.array(asked)}
+        save_file(arrays, folder / "predictions.safetensors")
+    several = arm(arm(one([0.0, 0.0, 0.0]), SPT, folder=same), MATCHED, folder=other)
+    assert "answer the same" not in verdict(several)
 
 
 def test_arms_at_the_ceiling_or_at_chance_decide_nothing():

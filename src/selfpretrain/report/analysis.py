@@ -187,7 +187,7 @@ class TaskAnalysis:
             return f"training diverged in {format.listing(diverged)}"
         arms = task.at(*found.a), task.at(*found.b)
         answers = [[cells[seed].scored.predictions for cells in arms] for seed in found.seeds]
-        if all(x and y and np.array_equal(x.prediction, y.prediction) for x, y in answers):
+        if all(x and y and np.array_equal(x.answers, y.answers) for x, y in answers):
             return "both arms answer the same on every test example"
         worst = min(self.means[place].mean for place in (found.a, found.b))
         if worst >= PERFECT - self.metric.tie:

@@ -47,6 +47,11 @@ class Predictions:
     confidence: NDArray[Any] | None = None  # (n,) predicted probability of the predicted class, in 255ths
 
     @property
+    def answers(self) -> NDArray[Any]:
+        """Return what was answered: of several labels, how many are right and, with true ones, how many."""
+        return self.prediction if self.asked is None else np.stack([self.prediction, self.asked])
+
+    @property
     def metric(self) -> str:
         """Return what ``score`` returns: "accuracy", "r2", or "score" for several labels."""
         if self.asked is not None:
