@@ -1,12 +1,16 @@
 """Answers of all folds make one score, and its interval rests on all groups."""
 
+import itertools
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from selfpretrain.report.analysis import analyse_task
 from selfpretrain.report.caveats import caveats
-from selfpretrain.report.stage_results import Predictions, joined
+from selfpretrain.report.stage_results import Predictions, contradiction, joined
 from selfpretrain.report.statistics import example_half_width
 from task_results import ARMS, cell, task_results
 
@@ -63,3 +67,28 @@ def test_answers_of_which_there_are_several_are_pooled_as_shares():
     other = Predictions(np.array([2]), np.array([5]), asked=np.array([4]))
     assert joined([one, other]).score() == 6 / 10
     assert joined([one, Predictions(np.array([2]), np.array([5]))]).asked is None
+
+
+def test_folds_of_equal_targets_have_an_r2_together(tmp_path):
+    """As of one patient each, whose age is asked: R2 of a single fold is none."""
+    cells = []
+    for arm, fold in itertools.product(ARMS, range(3)):
+        place = tmp_path / f"{arm}-{fold}"
+        place.mkdir()
+        target = np.full(4, 10.0 * fold)
+        save_file({"prediction": target + 1, "target": target}, place / "predictions.safetensors")
+        cells.append(cell("s4d", arm, 0, math.nan, fold=fold, folder=place))
+    found = task_results(cells, kind="reals")
+    assert found.at("s4d", "SPT")[0].score == pytest.approx(1 - 12 / 800)
+    assert not any("finite" in line for line in caveats([analyse_task(found)]))
+    (tmp_path / "SPT-1" / "predictions.safetensors").unlink()
+    lost = task_results([replace(each, stages=(replace(each.scored),)) for each in cells], kind="reals")
+    assert lost.undefined("s4d", "SPT") == (0,) and not lost.at("s4d", "SPT")
+
+
+@pytest.mark.parametrize(("last", "flaw"), [(3.0, ""), (4.0, "it says r2")])
+def test_an_r2_of_equal_targets_is_no_contradiction(last, flaw):
+    """Sums of squares may differ from zero by rounding, and then there is one."""
+    result = {"fingerprint": "0a", "objective": "regress", "scores": {"test": {"r2": -1e17, "score": -1e17}}}
+    kept = Predictions(np.array([1.0, 2.0]), np.array([3.0, last]))
+    assert contradiction("toy-0a", result, kept)[:10] == flaw

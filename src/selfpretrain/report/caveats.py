@@ -94,9 +94,10 @@ def _restored(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _undefined(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    lost = [cell for cell in analysis.task.cells if cell.undefined]
+    task = analysis.task
+    lost = [c for c in task.cells if c.undefined and c.seed in task.undefined(c.row, c.column)]
     if lost:
-        of = analysis.task.repetition
+        of = task.repetition
         where = format.listing([f"{c.row}, {c.column}, seed {of(c)}" for c in lost])
         after = ". These runs count like any other, so their arms have no mean, interval or verdict."
         yield Caveat("Without a finite test score: ", where, after)

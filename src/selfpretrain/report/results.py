@@ -214,14 +214,16 @@ class TaskResults:
         return {} if self.undefined(row, column) else self._placed.get((row, column), {})
 
     def undefined(self, row: str, column: str) -> tuple[int, ...]:
-        """Return the seeds that were tested without a finite score, as runs that diverged may be."""
-        lost = (c for c in self.cells if (c.row, c.column) == (row, column) and c.undefined)
-        return tuple(dict.fromkeys(cell.seed for cell in lost))
+        """Return the seeds that were tested without a finite score, as runs that diverged may be.
+
+        Folds have one score together, which there may be without those of each: R2 of equal targets is none.
+        """
+        return tuple(seed for seed, cell in self._placed.get((row, column), {}).items() if cell.undefined)
 
     @cached_property
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
         parts: dict[tuple[str, str, int], dict[int, CellResult]] = {}
-        for cell in sorted((c for c in self.cells if c.score is not None), key=lambda cell: cell.seed):
+        for cell in sorted((c for c in self.cells if c.tested), key=lambda cell: cell.seed):
             parts.setdefault((cell.row, cell.column, cell.seed), {})[cell.fold] = cell
         found: dict[tuple[str, str], dict[int, CellResult]] = {}
         for (row, column, seed), folds in parts.items():

@@ -149,6 +149,8 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
     test = result.get("scores", {}).get("test") or {}
     if kept is None or not test:
         return ""
+    if kept.metric == "r2" and np.ptp(kept.target) == 0:
+        return ""  # equal targets have no R2, or one of rounding errors
     recomputed = kept.score()
     ours = result.get("objective") in OUR_OBJECTIVES
     for name in dict.fromkeys((kept.metric, *(["score"] if ours else []))):
