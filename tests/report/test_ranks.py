@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from selfpretrain.report.statistics import critical_difference, nemenyi_q, rank
+from selfpretrain.report.statistics import critical_difference, nemenyi_q, rank, spearman
 
 SHAPES = st.tuples(st.integers(2, 6), st.integers(3, 6))
 SCORES = SHAPES.flatmap(
@@ -46,6 +46,14 @@ def test_ranks_average_to_the_middle_whatever_the_order_and_scale(scores):
     for a, b in itertools.combinations(range(k), 2):
         assert ((a, b) in together) == (ranks[b] - ranks[a] <= found.critical), "what cannot be told apart"
     assert not any(i <= a and b <= j and (i, j) != (a, b) for i, j in found.groups for a, b in found.groups)
+
+
+def test_means_that_are_equal_up_to_rounding_share_their_ranks():
+    one, other, third = (np.mean(seeds) for seeds in ((0.1, 0.2, 0.3), (0.2, 0.3, 0.1), (0.1, 0.1, 0.1)))
+    assert one > other
+    assert named(np.tile([one, other, third], (2, 1))).average == (1.5, 1.5, 3.0)
+    assert spearman([one, other, third], [2.0, 2.0, 1.0]) == pytest.approx(1)
+    assert spearman([one, other], [2.0, 1.0]) is None
 
 
 def test_a_clear_order():

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 NO_SPREAD = 1e-9  # smaller spreads of scores between seeds are none: all values are equal up to rounding
+DECIMALS = 9  # of values that are ranked: equal means differ by rounding, summed in another order
 FEWEST = 6
 """Smallest number of seeds with which an exact two-sided test can reach p < 0.05: 2 / 2**6 = 0.031."""
 BINS = 15  # number of confidence bins of the expected calibration error
@@ -197,11 +198,12 @@ def ratio_bounds(
 
 def spearman(one: Sequence[float] | Vector, other: Sequence[float] | Vector) -> float | None:
     """Return Spearman's rank correlation; None if all values of a side are equal."""
-    if len(set(one)) <= 1 or len(set(other)) <= 1:
+    sides = [np.round(side, DECIMALS) for side in (one, other)]
+    if any(len(np.unique(side)) <= 1 for side in sides):
         return None
     from scipy.stats import rankdata
 
-    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
+    return float(np.corrcoef(rankdata(sides, axis=1))[0, 1])
 
 
 def rank_correlation(
@@ -280,6 +282,7 @@ def rank(rows: Sequence[str], scores: NDArray[np.float64]) -> Ranks | None:
         return None
     from scipy.stats import friedmanchisquare, rankdata
 
+    scores = np.round(scores, DECIMALS)
     average = rankdata(-scores, axis=1).mean(0)
     # Friedman's statistic is 0 / 0 if all scores are equal.
     alike = bool((scores == scores[:, :1]).all())
