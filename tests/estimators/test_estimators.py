@@ -232,14 +232,6 @@ def test_a_task_by_its_name_is_scored_on_its_test_split():
         SequenceRegressor(**TOY).fit("digits")
 
 
-def test_what_an_earlier_fit_noted_of_a_table_is_forgotten():
-    model = SequenceClassifier(**TOY)
-    model._as_task(np.zeros((80, 10)), y)
-    assert model.n_features_in_ == 10
-    model._as_task(X, y)
-    assert "n_features_in_" not in vars(model)
-
-
 def test_patience_is_that_of_finetuning():
     model = SequenceClassifier(**SHORT, patience=2)
     pretraining, finetuning = model.recipe(model._as_task(X, y)).stages

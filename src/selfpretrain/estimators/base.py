@@ -412,8 +412,6 @@ class SequenceEstimator(TaskFitting):
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, X_unlabelled: Any = None
     ) -> Task:
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
-        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
         if isinstance(X, str | Task | StoredDataset):
             annotations.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
         if isinstance(X, str | Task):
