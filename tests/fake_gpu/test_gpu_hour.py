@@ -41,6 +41,7 @@ def test_all_parts_end_and_the_page_shows_them(plan, tmp_path):
     assert len(tables["steps"]) > 4 and len(tables["papers"]) > 4
 
 
+@pytest.mark.slow
 def test_a_row_that_is_cut_goes_on(plan):
     cut = replace(plan, row_ends=time.monotonic())
     with pytest.raises(Interrupted, match="resumes from here"):
