@@ -58,7 +58,7 @@ class Workspace:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether stages run on other machines."""
+        """Return whether stages run on other machines."""
         return self.executor != "auto" and bool(find("executors", self.executor).elsewhere)
 
     def number(self, name: str, default: float) -> float:
