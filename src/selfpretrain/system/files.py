@@ -59,7 +59,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds."""
+    """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds.
+
+    If power fails within seconds, the previous file may come back: whole, as its content was synced too.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
@@ -68,7 +71,6 @@ def replace_file(path: Path) -> Iterator[Path]:
         fsync(temporary)
         temporary.chmod(0o644)
         temporary.replace(path)
-        fsync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

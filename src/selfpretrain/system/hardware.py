@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import numpy
@@ -89,10 +90,12 @@ def _processor() -> str:
     return next(named, "") or platform.processor() or platform.machine()
 
 
+@cache
 def _git() -> Json | None:
     """Return commit and changes of the repository that this file is in; None if it is installed elsewhere.
 
-    A virtual environment may lie in another repository, which does not have this file.
+    They are those of the first call, soon after this file was imported. A virtual environment may lie in
+    another repository, which does not have this file.
     """
     here = Path(__file__)
     try:
