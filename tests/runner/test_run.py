@@ -213,10 +213,12 @@ def test_what_a_study_measures_is_measured_on_tuned_networks(workspace):
 
 def test_another_batch_sees_as_many_examples(experiment):
     recipe = experiment.cells[0].recipe
-    recipe = recipe.with_last(replace(recipe.last, optim=Optim(cosine_steps=recipe.last.budget.steps)))
+    steps = recipe.last.budget.steps
+    recipe = recipe.with_last(replace(recipe.last, optim=Optim(warmup_steps=steps // 4, cosine_steps=steps)))
     changed = tuning.with_setting(recipe, {"batch": recipe.last.batch // 2, "dropout": 0.1})
     assert changed.last.optim.cosine_steps == changed.last.budget.steps, "no rate that rises again"
-    assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * recipe.last.budget.steps
+    assert changed.last.optim.warmup_steps == 2 * (steps // 4), "as many examples of warm-up"
+    assert changed.last.batch * changed.last.budget.steps == recipe.last.batch * steps
     assert changed.model.dropout == 0.1
 
 

@@ -115,14 +115,13 @@ def with_setting(recipe: Recipe, setting: Setting) -> Recipe:
     """Return the recipe with new hyperparameters in its last stage, for the same number of examples."""
     last = recipe.last
     batch = int(setting.get("batch", last.batch))
+    share = last.batch / batch  # of the steps
     lr = setting.get("lr", last.optim.lr)
     decay = setting.get("weight_decay", last.optim.weight_decay)
-    optim = replace(last.optim, lr=lr, weight_decay=decay)
+    optim = replace(last.optim, lr=lr, weight_decay=decay).scale_steps(share)
     budget = last.budget
     if budget.steps:
-        budget = replace(budget, steps=max(1, round(budget.steps * last.batch / batch)))
-    if optim.cosine_steps:  # it ends with the stage, as before: later the rate would rise again
-        optim = replace(optim, cosine_steps=max(1, round(optim.cosine_steps * last.batch / batch)))
+        budget = replace(budget, steps=max(1, round(budget.steps * share)))
     model = replace(recipe.model, dropout=setting.get("dropout", recipe.model.dropout))
     return replace(recipe, model=model).with_last(replace(last, optim=optim, batch=batch, budget=budget))
 

@@ -4,6 +4,7 @@ import fnmatch
 import inspect
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import torch
@@ -123,6 +124,11 @@ class Optim:
             return 0.0
         sizes = [sorted(matrix.shape) for matrix in hidden_matrices(network, slow)]
         return NEWTON_SCHULZ_STEPS * float(sum(4 * n * n * m + 2 * n**3 for n, m in sizes))
+
+    def scale_steps(self, factor: float) -> "Optim":
+        """Return the settings with the steps of warm-up and cosine multiplied by ``factor``, where given."""
+        steps = {"warmup_steps": self.warmup_steps, "cosine_steps": self.cosine_steps}
+        return replace(self, **{name: max(1, round(factor * each)) for name, each in steps.items() if each})
 
     def lr_factor(self, progress: float, step: float | int) -> float:
         """Return the learning rate as a share of its base, in [0, 1]; plateau reductions are not included.

@@ -154,12 +154,10 @@ def scale_schedule(stage: Stage, factor: float) -> Stage:
 
     Those that are shares of the stage, or numbers of validations, follow its budget anyway.
     """
-    optim = stage.optim
-    steps = {"warmup_steps": optim.warmup_steps, "cosine_steps": optim.cosine_steps}
-    scaled: dict[str, Any] = {name: max(1, round(factor * each)) for name, each in steps.items() if each}
+    optim = stage.optim.scale_steps(factor)
     if optim.plateau_wait_epochs:
-        scaled["plateau_wait_epochs"] = factor * optim.plateau_wait_epochs
-    return replace(stage, optim=replace(optim, **scaled))
+        optim = replace(optim, plateau_wait_epochs=factor * optim.plateau_wait_epochs)
+    return replace(stage, optim=optim)
 
 
 def with_epochs(stage: Stage, epochs: float) -> Stage:
