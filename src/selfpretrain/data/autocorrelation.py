@@ -10,7 +10,8 @@ from .dataset import Batch, SequenceDataset, sequences
 from .spec import SequenceSpec, Tokens, Values
 
 SEQUENCES = 1_000  # number of sequences, evenly spaced in their dataset, that stand for all
-ITERATIONS = 100  # number of products with R from which its largest eigenvalue is known
+ITERATIONS = 100  # maximum products with R from which its largest eigenvalue is known
+SETTLED = 1e-12  # relative change of the eigenvalue at which it is known earlier
 
 PerPosition = Float[Tensor, "L"]
 
@@ -27,9 +28,14 @@ def largest_eigenvalue(examples: SequenceDataset, form: SequenceSpec) -> float:
     signal = form.signal
     times_R = _tokens_product(batch) if isinstance(signal, Tokens) else _values_product(batch, signal)
     v = torch.randn(batch.inputs.shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    eigenvalue = 0.0
     for _ in range(ITERATIONS):
         v = times_R(v / v.norm().clamp(min=1e-30))
-    return float(v.norm())
+        before = eigenvalue
+        eigenvalue = float(v.norm())
+        if abs(eigenvalue - before) <= SETTLED * eigenvalue:
+            break
+    return eigenvalue
 
 
 def _values_product(batch: Batch, signal: Values) -> Callable[[PerPosition], PerPosition]:
