@@ -29,6 +29,7 @@ hypothesis.settings.register_profile("thorough", max_examples=250, deadline=None
 hypothesis.settings.load_profile("quick")
 
 
+gc.disable()  # until all is imported, which makes next to no garbage
 check_annotations()
 
 
@@ -39,6 +40,7 @@ def data_folder() -> Path:
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector what was imported, which would be looked through for the whole run."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
