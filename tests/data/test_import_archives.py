@@ -171,6 +171,14 @@ def test_recordings_of_several_rates(recordings):
     assert made.form.length == 1000 and made.form.signal.channels == 1
     peaks = [np.abs(np.fft.rfft(made.whole.sequence(row)[:, 0])).argmax() * 4 for row in range(24)]
     assert peaks == [1200] * 12 + [300] * 12  # 4 Hz from bin to bin
+    for file in recordings.glob("*/*.wav"):
+        if wavfile.read(file)[0] == 16000:
+            other = recordings.with_name("other") / file.parent.name
+            other.mkdir(parents=True, exist_ok=True)
+            file.rename(other / file.name)
+    with pytest.raises(DataError, match=r"other has 16000 samples per second, .*tones 8000; --rate 8000 res"):
+        bring(recordings, test=str(other.parent))
+    assert bring(recordings, test=str(other.parent), rate=8000).form.length == 2000
 
 
 @pytest.mark.parametrize(("features", "channels"), [("mel", 64), ("mfcc", 20)])

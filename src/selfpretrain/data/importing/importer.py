@@ -103,6 +103,10 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     kinds = [plan.sequences.kind for plan in (train, test)]
     if kinds[0] != kinds[1]:
         raise DataError(f"{origin} holds {kinds[0]}, {options.test} {kinds[1]}; they must be alike")
+    rates = [(plan.layout or {}).get("rate", 0) for plan in (train, test)]
+    if 0 not in rates and rates[0] != rates[1]:
+        said = f"{options.test} has {rates[1]} samples per second, {origin} {rates[0]}"
+        raise DataError(f"{said}; --rate {rates[0]} resamples")
     roles = [set(plan.sequences.columns) - {"split"} for plan in (train, test)]
     if odd := roles[0] ^ roles[1]:
         one = f"only one of {origin} and {options.test} has {min(odd)}"
