@@ -371,6 +371,14 @@ def test_encodings_are_known_without_a_mark(tmp_path, code):
     assert made.whole.sequence(0).tobytes().decode() == "“naïve” · 0 €"
 
 
+@pytest.mark.parametrize("code", ["", "utf-8", "UTF-8", "utf8", "utf-16", "utf-16-le"])
+def test_the_mark_of_an_encoding_is_no_part_of_the_first_name(tmp_path, code):
+    lines = ["t0,t1,t2,label", *(f"{i},{i * i},{-i},{'ab'[i % 2]}" for i in range(12))]
+    text = "\n".join(["\ufeff" * (code != "utf-16") + lines[0], *lines[1:]])
+    (tmp_path / "t.csv").write_bytes(text.encode(code or "utf-8"))
+    assert plan(tmp_path / "t.csv", encoding=code, sequence="t*").layout["sequence"] == ["t0", "t1", "t2"]
+
+
 def test_zeros_at_the_end_of_a_file_are_not_taken_for_utf_16(tmp_path):
     rows = "".join(f"some text {i},{'ab'[i % 2]}\n" for i in range(12))
     (tmp_path / "t.csv").write_bytes(f"text,label\n{rows}".encode() + bytes(4096))

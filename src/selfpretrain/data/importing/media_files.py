@@ -233,11 +233,11 @@ def _utf8(file: Path, name: str, encoding: str, codes: Counter[str]) -> bytes:
     """Return a text as UTF-8, which a string in Python becomes, too; without a byte order mark."""
     content = file.read_bytes()
     code = encoding or encoding_of(content)
-    if code == "utf-8":
+    if not encoding and code == "utf-8":
         return content.removeprefix(codecs.BOM_UTF8)
     codes[code] += not encoding
     try:
-        return content.decode(code).encode()
+        return content.decode(code).removeprefix("\ufeff").encode()
     except ValueError as error:
         raise DataError(f"{name} is not {code}; give --encoding, e.g. latin-1") from error
 

@@ -178,7 +178,7 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
 
 
 def lines(file: TextIOWrapper, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a text file with their numbers, from 1.
+    """Yield the lines of a text file with their numbers, from 1, without a byte order mark.
 
     Raises:
         DataError: if a line is longer than ``MAX_LINE``.
@@ -186,7 +186,7 @@ def lines(file: TextIOWrapper, name: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), ""), 1):
         if len(line) > MAX_LINE:
             raise DataError(f"{name}, line {number}: it has more than {MAX_LINE:,} characters")
-        yield number, line
+        yield number, line if number > 1 else line.removeprefix("\ufeff")
 
 
 def words(array: pa.Array, changed: dict[str, str] | None = None, column: str = "labels") -> pa.Array:

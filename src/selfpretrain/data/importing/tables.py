@@ -198,7 +198,7 @@ def _json_lines(path: Path, apart: bool) -> Table:
     places = RowPlaces(path.name)
 
     def objects() -> Iterator[tuple[int, dict[str, object]]]:
-        with TextIOWrapper(opened(path), "utf-8-sig") as file:
+        with TextIOWrapper(opened(path), "utf-8") as file:
             for number, line in lines(file, path.name):
                 if not line.strip():
                     continue

@@ -137,7 +137,7 @@ def _rows(path: Path, code: str, separator: str, quoted: bool) -> Iterator[TextR
     """Yield the rows that are not empty; in a file of one column, an empty line is an empty cell."""
     taken: list[str] = []  # lines of the row
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    with _text(path, code) as file:
+    with open_text(path, code) as file:
         each = _lines(file, path.name, separator, taken)
         rows = csv.reader(each, delimiter=separator, quoting=quoting, strict=True)
         empty: list[TextRow] = []
@@ -184,7 +184,7 @@ def _is_quoted(path: Path, code: str) -> bool:
     with opened(path) as file:
         if not any(b'"' in piece for piece in iter(lambda: file.read(HEAD), b"")):
             return False
-    with _text(path, code) as file:
+    with open_text(path, code) as file:
         try:
             for _ in csv.reader((line for _, line in lines(file, path.name)), delimiter="\t", strict=True):
                 pass
@@ -197,7 +197,7 @@ def _separator(path: Path, code: str) -> str:
     """Return the separator by which most of the first rows, after comments, have as many cells as one."""
     head: list[str] = []
     size = 0
-    with _text(path, code) as file:
+    with open_text(path, code) as file:
         for _, line in lines(file, path.name):
             head += [line] if line.strip() and (head or not EXCEL.fullmatch(line.strip())) else []
             size += len(line)
@@ -244,7 +244,7 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
     """
     code = encoding or _encoding(path)
     names: list[str] = []
-    with _text(path, code) as file:
+    with open_text(path, code) as file:
         for number, line in lines(file, path.name):
             word, rest = (*line.split(None, 1), "")[:2] if line.strip() else ("", "")
             if word.lower() == "@data" and names:
@@ -262,7 +262,7 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
             raise DataError(f"{path.name} has no @attribute or no @data line; is it an ARFF file?")
 
     def read() -> Iterator[TextRow]:
-        with _text(path, code) as file:
+        with open_text(path, code) as file:
             for at, line in islice(lines(file, path.name), number, None):
                 if line.strip() and not line.lstrip().startswith("%"):
                     yield TextRow(at, at, _arff_cells(line.strip(), f"{path.name}, line {at}"))
@@ -295,10 +295,13 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), text)
 
 
-def _text(path: Path, code: str) -> TextIOWrapper:
-    """Open a text file; bytes that are not of the encoding become surrogates, which no column can hold."""
-    code = "utf-8-sig" if code == "utf-8" else code
-    return TextIOWrapper(opened(path), code, "surrogateescape", newline="")
+def open_text(path: Path, code: str = "") -> TextIOWrapper:
+    """Open a text file; bytes that are not of the encoding become surrogates, which no column can hold.
+
+    Args:
+        code: the encoding; empty: that of its first letters.
+    """
+    return TextIOWrapper(opened(path), code or _encoding(path), "surrogateescape", newline="")
 
 
 def _encoding(path: Path) -> str:
