@@ -254,6 +254,13 @@ def test_time_series_with_missing_values_and_of_train_and_test(tmp_path):
     assert [len(bring(tmp_path / "x").examples(split)) for split in SPLITS] == [34, 6, 40]
 
 
+def test_classes_of_time_series_in_latin_letters_stay_apart(tmp_path):
+    cases = [f"{i},{i + 1}:{'für' if i % 2 else 'fär'}" for i in range(24)]
+    lines = ["@classLabel true für fär", "@data", *cases]
+    (tmp_path / "waves.ts").write_text("\n".join(lines), encoding="latin-1")
+    assert labels(bring(tmp_path / "waves.ts")) == ["fär", "für"] * 12
+
+
 def recordings(root, suffix=".wav"):
     random = np.random.default_rng(0)
     kept = {}

@@ -20,6 +20,7 @@ from .numerals import NUMBER
 from .options import ImportOptions
 from .plan import ImportPlan
 from .source import MISSING, check_memory, lines, notes_on, words
+from .text_rows import open_text
 
 Case = tuple[str, np.ndarray, str]  # how messages name a case, its series (length, C), and its label
 
@@ -94,7 +95,7 @@ def _has_labels(header: dict[str, str]) -> bool:
 def _header(path: Path) -> tuple[dict[str, str], int]:
     """Return the fields of the @ lines in lower case, and the number of the @data line."""
     fields: dict[str, str] = {}
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with open_text(path) as file:
         for number, line in lines(file, path.name):
             word, _, rest = line.strip().lower().partition(" ")
             if word == "@data":
@@ -108,7 +109,7 @@ def _cases(path: Path) -> Iterator[Case]:
     """Yield all cases of a file."""
     header, start = _header(path)
     channels = size = 0
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with open_text(path) as file:
         for number, line in lines(file, path.name):
             if number <= start or not line.strip() or line.startswith("#"):
                 continue
