@@ -261,6 +261,17 @@ def test_classes_of_time_series_in_latin_letters_stay_apart(tmp_path):
     assert labels(bring(tmp_path / "waves.ts")) == ["fär", "für"] * 12
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int16"])
+def test_small_whole_numbers_may_be_missing_in_some_files(tmp_path, kind):
+    for name, first in (("a", 7), ("b", None)):
+        x = pa.array([[first, i, 2 * i] for i in range(12)], pa.list_(pa.type_for_alias(kind)))
+        parquet.write_table(pa.table({"x": x, "label": ["u", "v"] * 6}), tmp_path / f"{name}.parquet")
+    made = bring(tmp_path, kind="values", missing="fill")
+    assert np.ravel(numbers(made)[13]).tolist() == [1, 1, 2]
+    with pytest.raises(importer.DataError, match=r"b\.parquet, row 1: column 'x', position 0 is missing"):
+        bring(tmp_path, kind="values")
+
+
 def recordings(root, suffix=".wav"):
     random = np.random.default_rng(0)
     kept = {}

@@ -113,8 +113,10 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
         if other.shape[1:] != first.shape[1:]:
             channels = f"it has {other.shape[-1]} channels, those before {first.shape[-1]}"
             raise DataError(f"{name(int(part.rows[0]))}: {channels}; leave it out")
-        # What 8 or 16 bits stand for is said by their type; wider numbers are what they are.
-        if other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4:
+        # What 8 or 16 bits stand for is said by their type; wider numbers are what they are, and so are whole
+        # numbers of which some are missing.
+        small = other.dtype != first.dtype and min(other.dtype.itemsize, first.dtype.itemsize) < 4
+        if small and not (_lack_some(first) or _lack_some(other)):
             kinds = f"values are {other.dtype}, those before {first.dtype}"
             raise DataError(f"{name(int(part.rows[0]))}: {kinds}; convert them")
     columns = {}
@@ -127,6 +129,12 @@ def joined(parts: Sequence[Sequences], kind: SequenceKind, name: Callable[[int],
     flat = np.concatenate([part.flat for part in held])
     lengths, rows = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "rows"))
     return Sequences(kind, flat, lengths, rows, columns=columns)
+
+
+def _lack_some(flat: np.ndarray) -> bool:
+    """Return whether these are whole numbers, of which some are missing: Arrow makes them float64."""
+    missing = np.isnan(flat) if flat.dtype == np.float64 else np.zeros(0)
+    return bool(missing.any() and (missing | (flat % 1 == 0)).all())
 
 
 def halved(read: Callable[[int, int], T], first: int, last: int, wrong: dict[int, str] | None) -> Iterator[T]:
