@@ -461,6 +461,12 @@ def test_errors_of_arff_name_the_line(tmp_path, line, said):
         rows_of(path)
 
 
+def test_attributes_of_arff_with_one_name_are_refused(tmp_path):
+    lines = ["@attribute x numeric", "@attribute x numeric", "@attribute class {a,b}", "@data", "1,2,a"]
+    with pytest.raises(DataError, match=r"t\.arff has two attributes called 'x'; rename one"):
+        rows_of(written(tmp_path / "t.arff", *lines))
+
+
 # Labels of positions
 
 

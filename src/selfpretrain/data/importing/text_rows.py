@@ -260,6 +260,9 @@ def arff_rows(path: Path, encoding: str) -> TextRows:
             names.append(_unescaped(next(filter(None, quoted.groups()), "")) if quoted else "")
         else:
             raise DataError(f"{path.name} has no @attribute or no @data line; is it an ARFF file?")
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise DataError(f"{path.name} has two attributes called {name[:40]!r}; rename one")
 
     def read() -> Iterator[TextRow]:
         with open_text(path, code) as file:
