@@ -54,6 +54,9 @@ def test_rows_of_a_folder_are_named_by_file_and_line(tmp_path):
     written(tmp_path / "set" / "train" / "part.csv", "t0,t1,label", "1,2,a", "3,x,b")
     with pytest.raises(DataError, match=r"^train/part\.csv, line 3: column 't1' holds 'x', not a number"):
         plan(tmp_path / "set")
+    written(tmp_path / "set" / "train" / "part.csv", "t0,label", "1,a", "3,b")
+    with pytest.raises(DataError, match=r"^train/part\.csv: there is no column 't1'"):
+        plan(tmp_path / "set")
 
 
 def plan(path, **options):

@@ -262,12 +262,15 @@ def lists_of(values: pa.Array, lengths: np.ndarray, known: np.ndarray | None = N
     return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values, mask=mask)
 
 
-def check_column(column: str, columns: Sequence[str]) -> str:
+def check_column(column: str, columns: Sequence[str], where: str = "") -> str:
     """Return the column, after checking that it exists.
+
+    Args:
+        where: beginning of the message.
 
     Raises:
         DataError: if it does not; the message suggests the nearest.
     """
     if column not in columns:
-        raise DataError(f"there is no column {column!r}{nearest(column, columns)}")
+        raise DataError(f"{where}there is no column {column!r}{nearest(column, columns)}")
     return column

@@ -384,7 +384,7 @@ def _folder(path: Path, tables: list[Table], unread: list[str]) -> Table:
             own = [name for name in columns if name != "split" or not has_split]
             lacking = [name for name in own if split in UNLABELLED and name not in table.columns]
             for name in own:
-                check_column(name, [*table.columns, *lacking])
+                check_column(name, [*table.columns, *lacking], f"{names[i]}: ")
             known = [name for name in own if name not in lacking]
             for batch in table.batches(known or table.columns[:1]):  # one at least, which counts the rows
                 rows = batch
