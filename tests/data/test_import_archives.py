@@ -98,6 +98,8 @@ def test_a_data_set_of_the_hub_keeps_its_splits_and_names_of_classes(monkeypatch
     library = SimpleNamespace(load_dataset=lambda name: splits, disable_progress_bars=lambda: None)
     monkeypatch.setattr(tables, "connection_problem", lambda url, wait: "")
     monkeypatch.setitem(sys.modules, "datasets", library)
+    said = plan_import("hf:somebody/texts", ImportOptions(label="label")).found["file"]
+    assert said.endswith("(Hugging Face, train, validation, test; not read: unsupervised)")
     made = bring("hf:somebody/texts", label="label")
     assert [len(made.examples(split)) for split in SPLITS] == [1500, 20, 30]
     assert made.form.target.names == ("neg", "pos")

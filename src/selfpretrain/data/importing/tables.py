@@ -454,7 +454,8 @@ def hub_table(name: str) -> Table:
 
     first = next(iter(splits.values()))
     columns = [*first.column_names, "split"]
-    how = f"Hugging Face, {', '.join(splits)}"
+    unread = [split for split in found if split not in splits]
+    how = f"Hugging Face, {', '.join(splits)}" + (f"; not read: {join_names(unread, 3)}" if unread else "")
     metadata = first.features.arrow_schema.metadata or {}
     number = sum(map(len, splits.values()))
     return Table(Path(name.replace("/", "-")), columns, read, how, number, metadata, has_split=True)
