@@ -303,7 +303,8 @@ def test_bad_recordings_are_named_or_left_out(tmp_path):
         bring(tmp_path / "speech")
     made = bring(tmp_path / "speech", skip_bad=True)
     assert len(made.split) == 24
-    assert "cannot be read: 1 of 25 files" in made.meta["about"]["notes"][-1]
+    said = "cannot be read: 1 of 25 files, the first: no/broken.wav cannot be read: "
+    assert said in made.meta["about"]["notes"][-1]
     wavfile.write(tmp_path / "speech" / "no" / "broken.wav", 16000, np.zeros(9, np.int16))
     with pytest.raises(importer.DataError, match="16000 samples per second, others 8000"):
         bring(tmp_path / "speech", skip_bad=True)

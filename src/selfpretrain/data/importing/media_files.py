@@ -90,7 +90,9 @@ def read_media(
         for code, count in codes.items()
         if count
     ]
-    notes += [f"left out, as they cannot be read: {len(wrong):,} of {len(files):,} files"] * bool(wrong)
+    if wrong:
+        count = f"{len(wrong):,} of {len(files):,} files"
+        notes.append(f"left out, as they cannot be read: {count}, the first: {wrong[min(wrong)]}")
     found = replace(plan.sequences, columns=columns)
     options = replace(options, label="label", group="", split="")
     return replace(plan, sequences=found, options=options, found=facts, notes=notes)
