@@ -124,7 +124,7 @@ def _described(
     kind = "texts" if files[0].suffix.lower() in TEXTS else "recordings"
     facts = {"files": f"{len(files):,} {kind} in {folder.name}"}
     labels = {label for label, role in zip(named["label"], roles, strict=True) if role not in UNLABELLED}
-    facts["labels"] = join_names(sorted(label or "" for label in labels), 40)
+    facts["labels"] = join_names(sorted(filter(None, labels)), 40)
     facts |= {"label": options.label or "name of the folder", "group": options.group or "none"}
     facts |= {"split": options.split or "by name" if "split" in named else "made"}
     return named, facts, notes
