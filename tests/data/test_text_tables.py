@@ -406,6 +406,14 @@ def test_classes_that_may_mean_a_missing_label_are_noted(tmp_path, said):
     assert f"'{said}': a class like any other; empty such cells if the label is missing there" in notes
 
 
+@pytest.mark.parametrize("code", ["utf-16", "latin-1"])
+def test_json_of_another_encoding_says_what_to_do(tmp_path, code):
+    rows = "".join(f'{{"text": "naïve {i}", "label": {i % 2}}}\n' for i in range(12))
+    (tmp_path / "t.jsonl").write_bytes(rows.encode(code))
+    with pytest.raises(DataError, match=r"^t\.jsonl: .*it holds bytes that are not utf-8; save it as UTF-8"):
+        plan(tmp_path / "t.jsonl")
+
+
 def test_strings_of_json_with_decimal_commas_are_no_lists(tmp_path):
     rows = [{"a": f"0,{i}", "b": f"1,{i}", "label": "ab"[i % 2]} for i in range(10, 30)]
     path = written(tmp_path / "t.jsonl", *map(json.dumps, rows))

@@ -182,6 +182,8 @@ def readable(name: str, explain: Callable[[str], str] = " cannot be read: {}".fo
             with paths.explain_errors(Path(name), "read"):
                 raise
         complaint = " ".join(str(error).split())[:300] or type(error).__name__
+        if isinstance(error, UnicodeDecodeError):
+            complaint = f"it holds bytes that are not {error.encoding}; save it as UTF-8"
         raise DataError(name + explain(complaint)) from error
 
 
