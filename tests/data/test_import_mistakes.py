@@ -80,6 +80,7 @@ def events(*rows):
 LONG = {"id": "who", "time": "time", "value": "v"}
 TEXT, TOKENS, VALUES = {"kind": "text"}, {"kind": "tokens"}, {"kind": "values"}
 ONE_TEXT = "text is one column, not title, body; name one, or join them in the file"
+SPLIT = "text,label,is_test\n" + "".join(f"text {i},{'ab'[i % 2]},{i // 20}\n" for i in range(40))
 SERIES = "@classLabel true a b\n@data\n"
 MISTAKES = [
     ("t.csv", table("one, two, three"), {}, r"t\.csv, line 42: 3 cells where the header has 2"),
@@ -120,6 +121,7 @@ MISTAKES = [
         "every label of t0 is a class of its own, such as '0'; give --target rea",
     ),
     ("t.csv", wide(), {"split": "t0"}, "there is no split '3'"),
+    ("t.csv", SPLIT, {"split": "is_test"}, r"is_test holds 0 \(train\) and 1 \(val\), .*; if 1 is test, wri"),
     ("t.jsonl", lines("{'x': 1}"), {}, r"t\.jsonl, line 41: this is not JSON"),
     ("t.jsonl", lines("[1, 2]"), {}, "line 41: this is not an object"),
     ("t.jsonl", lines('{"x": "y", "label": "a"}'), {}, "line 41: column 'x' holds 'y', other than rows bef"),

@@ -201,15 +201,18 @@ def _tokens(found: Sequences, plan: ImportPlan) -> np.ndarray:
 def _numbers(found: Sequences, role: str, plan: ImportPlan) -> np.ndarray:
     """Return (n,) the number of each sequence's group, by first appearance, or split."""
     column = found.columns[role]
+    name = plan.options.roles.get(role, "groups" if role == "group" else role)
     if column.null_count:
         row = int(found.rows[first_true(column.is_null())])
-        name = plan.options.roles.get(role, "groups" if role == "group" else role)
         raise DataError(f"{plan.name(row)}: {name} is empty; every sequence needs one")
     encoded = column.dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
     if role == "group":
         return codes
-    return np.array([split_number(name) for name in encoded.dictionary.to_pylist()], dtype=np.int64)[codes]
+    words = encoded.dictionary.to_pylist()
+    if set(words) == {"0", "1"}:
+        raise DataError(f"{name} holds 0 (train) and 1 (val), but no 2 (test); if 1 is test, write the words")
+    return np.array([split_number(word) for word in words], dtype=np.int64)[codes]
 
 
 def _on_numbers(found: Sequences) -> list[str]:
