@@ -221,6 +221,13 @@ def test_columns_of_new_data_have_the_order_of_training(tmp_path, layout, header
     assert read_like(path, channels, **layout).flat.ravel().tolist() == [1, 2]
 
 
+def test_times_of_nanoseconds_beside_the_sequences_do_not_matter(tmp_path):
+    when = pa.array([1, 2_000], pa.timestamp("ns"))  # the first is none of Python
+    parquet.write_table(pa.table({"x": [1, 3], "y": [2, 4], "when": when}), tmp_path / "new.parquet")
+    found = read_like(tmp_path / "new.parquet", form="wide", sequence=["x", "y"])
+    assert found.flat.ravel().tolist() == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("code", "rows", "told"),
     [("utf-8", "süß", True), ("windows-1252", "süß", False), ("ascii", "sweet", False)],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..data.importing.arrays import read_arrays, read_sequences
 from ..data.importing.columns import FORMS, TableLayout, read_rows
@@ -228,13 +229,21 @@ def _table(table: Table, layout: Json) -> ImportPlan:
     others: dict[str, list[Any]] = {name: [] for name in table.columns if name not in sequence}
     for batch in table.batches(list(others)) if others else ():
         for name in others:
-            others[name] += batch[name].to_pylist()
+            others[name] += _cells(batch[name])
     found = read_rows(table, how, wrong={})
     if isinstance(table.places, PartPlaces):
         places = [table.places.file_row(row) for row in range(found.given)]
         # A column "file" of the tables themselves stays.
         others = {"file": [name for name, _ in places]} | (others or {"row": [row for _, row in places]})
     return ImportPlan(found, ImportOptions(), table.name, how.spot, layout=layout, others=others)
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """Return the cells of a column, which are written beside the answers."""
+    try:
+        return list(column.to_pylist())
+    except ValueError:  # Python has no times of nanoseconds
+        return list(column.cast(pa.string()).to_pylist())
 
 
 def _name_of(plan: ImportPlan) -> Callable[[int], str]:
