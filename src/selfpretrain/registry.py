@@ -6,6 +6,7 @@ provides the mixer named ``s4d`` as ``s4d.mixer``. What other packages provide i
 
 import functools
 import importlib.util
+import os
 import pkgutil
 import sys
 from pathlib import Path
@@ -93,7 +94,7 @@ def find(shelf: str, name: str) -> Any:
         if name in own.imported_datasets():
             return functools.partial(getattr(own, SHELVES[shelf]), name)
         known += own.imported_datasets()
-        if Path(name).is_file():
+        if os.path.isfile(name):  # a path would raise an error if it may not be looked at
             raise UnknownName(
                 f"no {SHELVES[shelf]} called {name!r}, but a file: "
                 f"selfpretrain data import {name} makes it a task"

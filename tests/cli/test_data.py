@@ -96,6 +96,7 @@ def test_check_says_what_it_found(cli, monkeypatch):
         (["check", "tekst"], "did you mean 'text'"),
         (["get", "nobody.knows:Task"], "cannot import"),
         (["check", "t.csv"], "but a file: selfpretrain data import t.csv"),
+        (["check", "x" * 300], "no task called"),
         (["show", "digits", "--split", "tst"], "did you mean 'test'"),
         (["verify", "digits"], "No such command 'verify'"),
         (["show", "digits", "-n", "0"], "greater than or equal to 1"),

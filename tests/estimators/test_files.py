@@ -301,6 +301,13 @@ def test_lists_and_written_numbers_are_read_whichever_training_had(tmp_path, for
     assert found.flat.ravel().tolist() == [1, 2, 3]
 
 
+def test_a_path_that_cannot_be_looked_at_is_an_error_of_one_line(tmp_path):
+    path = tmp_path / f"{'x' * 300}.csv"
+    for read in (lambda: read_like(path, form="text"), lambda: files.fit(str(path), ImportOptions(), {})):
+        with pytest.raises(DataError, match=r"cannot read .*x\.csv: File name too long"):
+            read()
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [

@@ -1,6 +1,7 @@
 """Train an estimator on a file, and predict the sequences of another file that has the same layout."""
 
 import csv
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -54,7 +55,7 @@ def fit(
     """
     plan = None
     notes: list[str] = []
-    exists = origin.startswith("hf:") or Path(origin).expanduser().exists()
+    exists = origin.startswith("hf:") or os.path.exists(os.path.expanduser(origin))
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         options.refuse_unused(f"the task {origin}", ())
         task = load_task(origin)
@@ -119,10 +120,10 @@ def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:
     Raises:
         DataError: if the file cannot be read at all, or lacks a column.
     """
-    if not path.exists():
-        raise DataError(f"there is no {path}")
-    check_regular(path)
     with readable(path.name):
+        if not path.exists():
+            raise DataError(f"there is no {path}")
+        check_regular(path)
         plan = _plan(path, estimator)
     found = plan.sequences
     if found.kind != "values" and found.flat.ndim > 1:
