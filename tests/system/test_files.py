@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -168,6 +169,19 @@ def test_what_killed_writers_left_is_swept(tmp_path):
     assert len(list(tmp_path.iterdir())) == len(kept) + 1
     remove_leftovers(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_disks_that_do_not_sync_folders_are_written_to(tmp_path, monkeypatch):
+    def fsync(handle, code=errno.EINVAL):
+        if code != errno.EINVAL or stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_json(tmp_path / "x.json", {"x": 1})
+    assert read_json(tmp_path / "x.json") == {"x": 1}
+    monkeypatch.setattr(os, "fsync", lambda handle: fsync(handle, errno.EIO))
+    with pytest.raises(StoreError, match="input/output error"):
+        write_json(tmp_path / "x.json", {"x": 2})
 
 
 def test_an_interrupted_writer_leaves_what_was_there(tmp_path):

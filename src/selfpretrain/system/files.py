@@ -81,6 +81,9 @@ def fsync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some network disks do not sync folders
+            raise
     finally:
         os.close(handle)
 
