@@ -171,6 +171,17 @@ def test_what_killed_writers_left_is_swept(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
+def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(StoreError, match="a folder, a pipe or a device is there"):
+            write_json(place, {"x": 1})
+    (tmp_path / "link").symlink_to("x.json")
+    write_json(tmp_path / "link", {"x": 1})
+    assert (tmp_path / "link").is_symlink() and read_json(tmp_path / "x.json") == {"x": 1}
+    assert (tmp_path / "pipe").is_fifo() and len(list(tmp_path.iterdir())) == 3
+
+
 def test_disks_that_do_not_sync_folders_are_written_to(tmp_path, monkeypatch):
     def fsync(handle, code=errno.EINVAL):
         if code != errno.EINVAL or stat.S_ISDIR(os.fstat(handle).st_mode):

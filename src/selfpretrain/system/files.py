@@ -62,7 +62,13 @@ def replace_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds.
 
     If power fails within seconds, the previous file may come back: whole, as its content was synced too.
+
+    Raises:
+        OSError: if there is something else than a file, such as /dev/null, which would be gone then.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "a folder, a pipe or a device is there, which no file replaces")
+    path = path.resolve()  # /dev/stdout is a link, and stays one
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
     os.close(handle)
     temporary = Path(name)
