@@ -182,6 +182,16 @@ def test_what_is_no_file_is_not_replaced_and_a_link_stays_one(tmp_path):
     assert (tmp_path / "pipe").is_fifo() and len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+def test_files_have_the_rights_that_the_user_gives_new_ones(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_json(tmp_path / "x.json", {"x": 1})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x.json").stat().st_mode) == 0o666 & ~mask
+
+
 def test_disks_that_do_not_sync_folders_are_written_to(tmp_path, monkeypatch):
     def fsync(handle, code=errno.EINVAL):
         if code != errno.EINVAL or stat.S_ISDIR(os.fstat(handle).st_mode):

@@ -7,8 +7,8 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -69,13 +69,11 @@ def replace_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "a folder, a pipe or a device is there, which no file replaces")
     path = path.resolve()  # /dev/stdout is a link, and stays one
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")  # one of ``LEFTOVER``
+    temporary.touch(exist_ok=False)  # with the rights that the umask of the user gives
     try:
         yield temporary
         fsync(temporary)
-        temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
