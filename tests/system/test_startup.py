@@ -73,3 +73,13 @@ def test_elsewhere_and_with_another_c_library_nothing_changes(monkeypatch):
         assert startup.keep_memory() is False
     monkeypatch.setattr(startup.sys, "platform", "darwin")
     assert startup.keep_memory() is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+def test_files_that_were_read_do_not_count_as_memory_in_use(tmp_path, monkeypatch):
+    for name, content in (("max", "1000"), ("current", "900"), ("stat", "anon 400\ninactive_file 500")):
+        (tmp_path / f"memory.{name}").write_text(f"{content}\n")
+    monkeypatch.setattr(hardware, "CGROUP", tmp_path)
+    assert hardware.free_memory() == 600
+    (tmp_path / "memory.max").write_text("max\n")
+    assert hardware.free_memory() > 1000

@@ -20,6 +20,7 @@ from .files import FORMAT, Json, explain_errors
 from .startup import keep_memory
 
 MEMORY_SHARE = 0.9  # maximum share of the free memory that may be allocated
+CGROUP = Path("/sys/fs/cgroup")  # limits of the container
 MATRIX_SIZE = 512  # rows and columns of the matrices whose product measures the speed
 PRODUCTS = 50  # products that are timed
 STAGES_PER_GPU = "SELFPRETRAIN_STAGES_PER_GPU"
@@ -30,8 +31,7 @@ def usable_cores() -> int:
     """Return the number of CPU cores this process may use, by its affinity and cgroup quota."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
-            quota, period = file.read().split()
+        quota, period = (CGROUP / "cpu.max").read_text().split()
         return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
     except (OSError, ValueError):
         return cores
@@ -138,12 +138,13 @@ def limit_memory() -> None:
 def free_memory() -> int:
     """Return the memory available to this process on Linux in bytes, by the machine and its cgroup."""
     free = int(_field(Path("/proc/meminfo"), "MemAvailable")) * 1024
-    group = Path("/sys/fs/cgroup")
     try:
-        limit, used = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+        limit, used, kinds = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current", "stat"))
     except OSError:
         return free
-    return free if limit == "max" else min(free, int(limit) - int(used))
+    # Files that were read stay in memory, and count as used, until it is needed otherwise.
+    cached = sum(int(line.split()[1]) for line in kinds.splitlines() if line.startswith("inactive_file "))
+    return free if limit.strip() == "max" else min(free, int(limit) - int(used) + cached)
 
 
 def _field(path: Path, name: str) -> str:
