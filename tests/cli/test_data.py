@@ -44,6 +44,7 @@ def test_every_task_is_listed_with_its_state(cli, data):
     )
     assert lines["text"]["state"] == "to get"
     assert lines["pathfinder"]["state"] == "to generate"
+    assert lines["genes"]["counts"] == "9,860/581/508"
     assert not data.exists()  # looking changes nothing
     (data / "raw" / "aclImdb" / "train").mkdir(parents=True)
     assert listed(cli)["text"]["state"] == "raw files"

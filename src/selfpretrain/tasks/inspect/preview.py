@@ -215,7 +215,7 @@ def _summary(name: str, task: Task) -> TaskSummary:
 
 def _counts(task: Task) -> str:
     """Return the first "train / val / test" counts of the card, without spaces; empty if there are none."""
-    found = re.search(r"[\d,]+ / [\d,]+ / [\d,]+", task.card.counts)
+    found = re.search(r"\d[\d,]* / \d[\d,]* / \d[\d,]*\b", task.card.counts)
     return found[0].replace(" ", "") if found else ""
 
 
