@@ -60,11 +60,12 @@ def test_made_and_imported_sets_are_listed(cli, data, tmp_path):
     assert "40 train, 10 val, 10 test" in out
     assert "took" in out
     assert "was there already" in cli("make", "pathfinder", "-s", "task.train=40", *setting[2:])[1]
-    rows = "".join(f'"some words {i} {"good" * (i % 2)}",{"ab"[i % 2]}\n' for i in range(60))
-    (tmp_path / "mine.csv").write_text("text,label\n" + rows)
+    rows = "".join(f'"some wörds {i} {"good" * (i % 2)}",{"ab"[i % 2]}\n' for i in range(60))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows, encoding="utf-8")
     code, _, err = cli("import", "mine.csv", "--label", "label", "--yes")
     assert code == 0, err
     assert listed(cli)["mine"]["state"] == "imported"
+    assert "some wörds" in cli("show", "mine")[1]
 
 
 def test_show_prints_examples_and_labels(cli):

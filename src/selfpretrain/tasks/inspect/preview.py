@@ -17,6 +17,7 @@ import torch
 
 from ...data import paths
 from ...data.dataset import SequenceDataset, generator
+from ...data.moments import BYTES
 from ...data.paths import imported_datasets
 from ...data.spec import SPLITS, Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Split, Tokens
 from ...errors import DataError, printable
@@ -99,6 +100,7 @@ class Preview:
         if self.symbols is None:
             return " ".join(map(str, tokens.tolist()))
         text = "".join(self.symbols[token] for token in tokens.tolist())
+        text = text.encode(errors="surrogateescape").decode(errors="replace")  # letters of several bytes
         return "".join(c if c.isprintable() else " " if c.isspace() else "·" for c in text)
 
 
@@ -260,11 +262,19 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         targets={split: _labels(e, form) for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
         names=() if isinstance(form.target, Reals) else tuple(map(printable, form.target.names)),
-        symbols=task.symbols() if values is None else None,
+        symbols=_symbols(task) if values is None else None,
         levels=MAX_LEVELS if drawn else values.levels if values else None,
         low=values.low if values else 0.0,
         high=values.high if values else 1.0,
     )
+
+
+def _symbols(task: Task) -> tuple[str, ...] | None:
+    """Return the text of each token, in imported texts of each byte; None if tokens are numbers."""
+    source = task.origin
+    if isinstance(source, Imported) and source.data().is_text:
+        return tuple(bytes([byte]).decode(errors="surrogateescape") for byte in range(BYTES))
+    return task.symbols()
 
 
 def signal(form: SequenceSpec) -> str:
