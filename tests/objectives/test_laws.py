@@ -19,6 +19,7 @@ from selfpretrain.errors import SpecError
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Objective, objective_for
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.heads import pool_features
 from selfpretrain.objectives.common.joint import Joint
 from selfpretrain.objectives.common.masked_inputs import MaskedInputs
 from selfpretrain.objectives.masked import Masked
@@ -153,6 +154,17 @@ def test_micro_f1_counts_all_classes_of_all_examples_together():
 def test_only_objectives_that_pool_have_other_heads_with_another_pooling(objective, task):
     mean, learned = (objective.head(task.form, 8, pooling).state_dict() for pooling in ("mean", "attention"))
     assert objective.pools == (mean.keys() != learned.keys())
+
+
+@every_case
+def test_sequences_are_embedded_as_the_head_sees_them(objective, task):
+    head = objective.head(task.form, 8, "attention")
+    x, query = torch.randn(2, 5, 8, generator=generator("x")), torch.zeros(8)
+    for name, weight in head.named_parameters():
+        if name.endswith("query"):
+            query = weight.data.normal_(generator=generator("query"))
+    expected = ((x @ query).softmax(1)[..., None] * x).sum(1)
+    torch.testing.assert_close(pool_features(head, x, None, "attention"), expected)
 
 
 @every_case

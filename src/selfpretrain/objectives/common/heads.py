@@ -77,9 +77,13 @@ class Pooled(nn.Module):
 def pool_features(
     head: nn.Module, x: Vectors, padding_mask: PaddingMask, pooling: Pooling
 ) -> Float[Tensor, "B D"]:
-    """Return one vector per sequence: as the head sees it, or the mean if it answers at every position."""
-    if isinstance(head, Pooled):
-        return head.pool(x, padding_mask)
+    """Return one vector per sequence, pooled as by the head or by a part of it.
+
+    A head that answers at every position learns no attention, so that this is then the mean.
+    """
+    for part in head.modules():
+        if isinstance(part, Pooled):
+            return part.pool(x, padding_mask)
     return pool(x, padding_mask, "mean" if pooling == "attention" else pooling)
 
 
