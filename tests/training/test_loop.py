@@ -205,11 +205,14 @@ def test_patience_ends_early(tmp_path):
     assert result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))["stopped"] == "patience"
 
 
-def test_divergence_is_a_result_not_a_crash(tmp_path):
-    stage = Stage(Classify(), Budget(steps=40), Optim(lr=1e38, clip=0.0, schedule="constant"), evals=4)
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_divergence_is_a_result_not_a_crash(tmp_path, average):
+    optim = Optim(lr=1e38, clip=0.0, schedule="constant")
+    stage = Stage(Classify(), Budget(steps=40), optim, evals=4, average=average)
     content = result(run(replace(SPT, stages=(stage,)), Workspace(tmp_path)))
     assert content["stopped"] == "diverged"
     assert 0 <= content["scores"]["test"]["accuracy"] <= 1
+    assert math.isfinite(content["scores"]["val"]["loss"])  # the best weights are the initial ones
 
 
 @pytest.mark.parametrize("patience", [0, 2])

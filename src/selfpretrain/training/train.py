@@ -190,6 +190,7 @@ def train(
         network.load_state_dict(run.best)
     elif run.average:
         network.load_state_dict(run.average)
+    run.average = {}  # the network has the selected weights, which are those to score
     if not run.state.scores:
         run.state.scores = run.score()
     return run.state
