@@ -82,6 +82,25 @@ def test_channels_are_masked_by_themselves_and_only_masked_ones_count():
     assert objective.loss(other, targets, CHANNELS) == objective.loss(outputs, targets, CHANNELS)
 
 
+@pytest.mark.parametrize(("levels", "metric"), [(None, "r2"), (8, "accuracy")])
+def test_scores_are_of_masked_channels_alone(levels, metric):
+    form = replace(CHANNELS, signal=Values(3, levels, -4.0, 4.0))
+    batch, objective = channel_batch(), Spans(0.4, 3.0)
+    targets = objective.make_targets(batch, form, generator("channels"))
+    asked = (targets.batch.inputs != batch.inputs)[targets.loss_mask]
+    answers = targets.selected_labels()
+    answers = answers if levels is None else torch.nn.functional.one_hot(answers, levels).float()
+    wrong = answers + 100.0 if levels is None else answers.roll(1, -1)
+
+    def score(outputs):
+        sums = objective.metric_sums(outputs.flatten(1), targets, form)
+        return objective.scores({name: float(value) for name, value in sums.items()})[metric]
+
+    asked = asked.view(*asked.shape, *[1] * (answers.ndim - 2))
+    assert score(torch.where(asked, answers, wrong)) == pytest.approx(1.0)
+    assert score(torch.where(asked, wrong, answers)) <= 0.0
+
+
 @pytest.mark.parametrize(("rate", "length"), [(0.15, 3.0), (0.5, 2.0), (0.3, 4.0)])
 def test_stretches_have_their_share_and_geometric_lengths(rate, length):
     """A stretch goes on with the same probability, however long it has been."""

@@ -338,15 +338,23 @@ class Denoise(Objective):
         return reconstruction.loss(outputs, targets.selected_labels(), targets.selected_weights)
 
     def metric_sums(self, outputs: Tensor, targets: ObjectiveBatch, form: SequenceSpec) -> dict[str, Tensor]:
-        """Return sums of positions and losses; and of correct answers or, for L1, of errors and values."""
+        """Return sums of positions and losses; and of correct answers or, for L1, of errors and values.
+
+        Numbers of weight 0 count in none of them.
+        """
         answers = targets.selected_labels()
-        loss = reconstruction.loss(outputs, answers, targets.selected_weights)
+        weights = targets.selected_weights
+        loss = reconstruction.loss(outputs, answers, weights)
         sums = {"positions": torch.tensor(float(len(answers))), "loss": loss}
         if not answers.is_floating_point():
-            predictions = reconstruction.by_channel(outputs, answers.shape[-1]).argmax(-1)
-            return sums | {"right": (predictions == answers.flatten()).sum() / answers.shape[-1]}
+            return sums | {"right": reconstruction.right(outputs, answers, weights)}
+        count = torch.tensor(float(answers.numel()))
+        if weights is not None:
+            asked = weights > 0
+            outputs, answers = (numbers * asked for numbers in (outputs, answers))
+            count = asked.sum()
         return sums | {
-            "values": torch.tensor(float(answers.numel())),
+            "values": count,
             "squared": ((outputs - answers).double() ** 2).sum(),
             "value": answers.double().sum(),
             "value squared": (answers.double() ** 2).sum(),

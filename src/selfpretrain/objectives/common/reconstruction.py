@@ -42,6 +42,15 @@ def _losses(outputs: Tensor, targets: Tensor) -> Float[Tensor, "scored"]:
     return F.cross_entropy(by_channel(outputs, targets.shape[-1]), targets.flatten(), reduction="none")
 
 
+def right(outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the sum over positions of the share of right channels, of those with a weight above 0."""
+    found = by_channel(outputs, targets.shape[-1]).argmax(-1).view_as(targets) == targets
+    if weights is None:
+        return found.sum() / targets.shape[-1]
+    asked = weights > 0
+    return ((found & asked).sum(-1) / asked.sum(-1).clamp(min=1)).sum()
+
+
 def by_channel(outputs: Tensor, channels: int) -> Float[Tensor, "scored V"]:
     """Return outputs reshaped to one row of logits per position and channel; there may be no positions."""
     positions, logits = outputs.shape
