@@ -141,6 +141,7 @@ def test_a_cell_goes_on_from_its_state(name):
         ("deltanet", {"heads": 3}, LayerContext(8, L), "width 8 does not split into 3 heads"),
         ("retnet", {"heads": 8}, LayerContext(8, L), "a head size of 1 must be even"),
         ("rwkv7", {"heads": 8}, LayerContext(8, L), "rwkv7 needs heads of 2 features"),
+        ("slstm", {"heads": 8}, LayerContext(8, L), "use fewer heads than the width of 8"),
         ("s5", {"states": 12, "blocks": 4}, LayerContext(8, L), "states=12 must be divisible by 8"),
         ("s4", {"copies": 3}, LayerContext(4, L), "copies=3 does not divide the width 4"),
         ("mega", {"keys": 5}, LayerContext(8, L, rotary=True), "even number of keys, not 5"),

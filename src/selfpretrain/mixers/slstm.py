@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import Count, spec
+from ..errors import SpecError
 from ..shapes import Vectors
 from .base import LayerContext, Mixer, State
 from .common.attention_heads import head_size
@@ -34,7 +35,9 @@ class SLSTM(Mixer):
 
     def build(self, context: LayerContext) -> nn.Module:
         """Return the recurrent layer."""
-        head_size(context, self.heads)
+        if head_size(context, self.heads) == 1:
+            said = f"slstm normalises within heads, so that each of the {self.heads} must have 2 features"
+            raise SpecError(f"{said}, not 1; use fewer heads than the width of {context.width}")
         return Directions(context, lambda: SLSTMCell(context.width, self))
 
 
