@@ -15,6 +15,7 @@ from selfpretrain.data.dataset import generator
 from selfpretrain.mixers.attention import Attention
 from selfpretrain.objectives.base import Denoise, objective_for
 from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
@@ -54,7 +55,9 @@ def cases():
                 yield objective, task
 
 
-every_case = pytest.mark.parametrize(("objective", "task"), list(cases()), ids=str)
+WHOLE = (Latent("next", "features", "sigreg"), task_of("tokens", "classes"))
+"""An objective whose batches are not split."""
+every_case = pytest.mark.parametrize(("objective", "task"), [*cases(), WHOLE], ids=str)
 
 
 def made(objective, task, lengths):

@@ -228,7 +228,7 @@ def sigreg(projections: Float[Tensor, "n S"], size: Tensor) -> Tensor:
     step[[0, -1]] /= 2
     angles = projections[..., None] * s
     parts = torch.stack([angles.cos().sum(0), angles.sin().sum(0)])
-    cosine, sine = distributed.all_reduce_with_gradient(parts) / size
+    cosine, sine = distributed.all_reduce_with_gradient(parts) / size.clamp(min=1)
     return (((cosine - normal).square() + sine.square()) * normal * step).sum(-1).mean()
 
 
