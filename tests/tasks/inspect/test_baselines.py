@@ -255,6 +255,13 @@ def always(x, y, weights, target, answer):
     return LinearModel(np.zeros((x.shape[1], 3)), np.eye(3)[answer])
 
 
+def test_boosting_takes_many_rows_of_which_one_is_alone_in_its_class():
+    y = np.arange(10_001) % 2
+    y[0] = 2
+    model = HISTOGRAMS.fit(np.eye(3)[y], y, np.ones(len(y)), Classes(tuple("abc")), 5)
+    assert model.scores(np.eye(3)[:2]).argmax(1).tolist() == [0, 1]
+
+
 def test_a_setting_is_chosen_on_val_and_scored_on_test():
     form = SequenceSpec(Values(), 2, Classes(("a", "b", "c")))
     constant = Method(FlatValues, ModelKind("always the same", always), (0, 1, 2))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import SelfTrainingClassifier
@@ -44,6 +43,7 @@ from .models import (
     SavedModel,
     UnsavedModel,
     fit_boosted,
+    fit_histograms,
     fit_linear,
     fit_random,
     fit_with,
@@ -180,10 +180,7 @@ BOOSTED = ModelKind("boosted trees on {}", fit_boosted)
 RANDOM = ModelKind("random trees on {}", fit_random)
 RIDGE = ModelKind("ridge regression on {}", fit_with(lambda alpha: RidgeClassifier(alpha=alpha)))
 NEAREST = ModelKind("nearest neighbour", fit_with(lambda k: KNeighborsClassifier(k, algorithm="brute")))
-HISTOGRAMS = ModelKind(
-    "gradient boosting on {}",
-    fit_with(lambda trees: HistGradientBoostingClassifier(max_iter=trees, random_state=0)),
-)
+HISTOGRAMS = ModelKind("gradient boosting on {}", fit_histograms)
 ON_FIRST = ModelKind("logistic regression on {}", fit_with(logistic_on_first))
 # Source: Yarowsky (1995), Unsupervised word sense disambiguation rivaling supervised methods.
 SELF_TRAINED = ModelKind(
