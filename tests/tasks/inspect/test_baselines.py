@@ -20,7 +20,7 @@ from selfpretrain.tasks.inspect.baselines import baseline_scores, score
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.simple import methods, symbols
 from selfpretrain.tasks.simple.cohesion import CohesionNumbers, CohesionWindows
-from selfpretrain.tasks.simple.features import ALL, FlatValues
+from selfpretrain.tasks.simple.features import ALL, FlatValues, directions
 from selfpretrain.tasks.simple.kernels import KernelShares
 from selfpretrain.tasks.simple.methods import (
     ALPHAS,
@@ -395,6 +395,13 @@ def test_labels_of_positions_get_what_unlabelled_sequences_say():
         named = of_all.name(form.target)
         assert named.endswith(ALL)
         assert named in suitable(form, [40], unlabelled=True) and named not in suitable(form, [40])
+
+
+def test_a_single_feature_has_one_direction():
+    rows = [np.zeros(1, np.uint8)] * 6
+    features = directions(NGrams)
+    features.fit(dataset(rows))
+    assert features.transform(dataset(rows)).shape == (6, 1)
 
 
 def test_so_many_positions_are_fitted(monkeypatch):

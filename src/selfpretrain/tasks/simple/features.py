@@ -196,6 +196,9 @@ class SingularDirections(Features):
         """Find the directions."""
         self.inner.fit(examples)
         x = self.inner.transform(examples)
+        if x.shape[1] == 1:  # the only direction
+            self.components = np.eye(1)
+            return
         most = min(MAX_DIRECTIONS, *(size - 1 for size in x.shape))
         self.components = TruncatedSVD(most, random_state=0).fit(x).components_
 
