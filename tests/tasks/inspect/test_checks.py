@@ -172,6 +172,15 @@ def test_odd_values_are_found():
     assert levels(findings(clean(values=True), moved)) == {"standardised values": "wrong"}
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_no_simple_method_is_tried_on_values_that_are_not_finite(value):
+    parts = clean(values=True)
+    FORMS["odd"] = measured(parts)
+    parts["train"][0][3][5] = value
+    DATA["odd"] = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}
+    assert levels(check_data(Given("odd"))) == {"values": "wrong", "simple methods": "note"}
+
+
 def test_an_empty_split_ends_the_search():
     parts = clean() | {"val": ([np.zeros(3, np.uint8)], np.array([0]))}
     whole = {split: SequenceDataset.from_sequences(*part) for split, part in parts.items()}

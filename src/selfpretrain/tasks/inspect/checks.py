@@ -82,6 +82,12 @@ class CheckedTask:
         """Return the statistics of every sequence, by split."""
         return {split: profile(f"{self.name}: {split} sequences", self.splits[split]) for split in SPLITS}
 
+    @cached_property
+    def not_finite(self) -> int:
+        """Return how many sequences hold NaN or infinity."""
+        ends = [np.isfinite(part.low) & np.isfinite(part.high) for part in self.profiles.values()]
+        return sum(int((~finite).sum()) for finite in ends)
+
     def share(self, what: str, count: int, text: str, tolerated: float) -> Finding:
         """Return how many val and test examples have a fault, which is wrong above a tolerated share."""
         total = len(self.splits["val"]) + len(self.splits["test"])
@@ -103,7 +109,9 @@ def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
             yield finding
             if finding.level == "wrong" and finding.what in NEEDED:
                 return
-    if compare:
+    if compare and data.not_finite:
+        yield Finding("simple methods", "note", "none is tried: they take finite values only")
+    elif compare:
         yield from _simple_methods(task)
 
 
@@ -205,9 +213,8 @@ def _values(data: CheckedTask) -> Iterator[Finding]:
     signal = data.form.signal
     low = np.concatenate([part.low for part in profiles.values()])
     high = np.concatenate([part.high for part in profiles.values()])
-    bad = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
-    if bad:
-        yield Finding("values", "wrong", f"{bad:,} sequences hold NaN or infinity")
+    if data.not_finite:
+        yield Finding("values", "wrong", f"{data.not_finite:,} sequences hold NaN or infinity")
         return
     text = f"{low.min():.6g} to {high.max():.6g}"
     if isinstance(signal, Tokens):
@@ -357,6 +364,8 @@ def _summary(values: np.ndarray) -> np.ndarray:
         return np.zeros(STRETCHES)
     edges = np.linspace(0, len(values), STRETCHES + 1).astype(int)
     means = np.add.reduceat(values.mean(1, dtype=np.float64), edges[:-1]) / np.diff(edges)
+    if not np.isfinite(means).all():
+        return np.zeros(STRETCHES)
     means -= means.mean()
     norm = np.linalg.norm(means)
     return means / norm if norm > 1e-9 else np.zeros(STRETCHES)
