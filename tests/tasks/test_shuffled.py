@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import SpecError
@@ -10,6 +11,7 @@ from selfpretrain.tasks.common.shuffled import Shuffled
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
 from selfpretrain.tasks.paths import Paths
+from selfpretrain.tasks.recall import Recall
 
 
 @pytest.mark.parametrize("block", [1, 8, 64])
@@ -22,6 +24,13 @@ def test_every_block_is_there_once_and_in_the_same_place_for_all(block):
         order = [int(np.flatnonzero((x == y[:, i : i + 1]).all((0, 2)))[0]) for i in range(64 // block)]
         assert np.array_equal(y, x[:, order])
         assert block == 64 or split != "train" or order != sorted(order)
+
+
+def test_classes_of_positions_move_with_their_positions():
+    plain, moved = (task.load("val") for task in (Recall().tiny(), Shuffled(Recall().tiny(), 4)))
+    pairs = [torch.stack([each.stack().long(), each.targets.long()], dim=2) for each in (plain, moved)]
+    blocks = [sorted(map(str, each[0].unflatten(0, (-1, 4)).tolist())) for each in pairs]
+    assert blocks[0] == blocks[1] and not torch.equal(*pairs)
 
 
 def test_is_named_and_trained_after_its_task():

@@ -11,7 +11,7 @@ import torch
 
 from ...config import Count, Natural, spec
 from ...data.dataset import SequenceDataset
-from ...data.spec import Split
+from ...data.spec import PositionClasses, Split
 from ...errors import SpecError
 from ...registry import name_of
 from ..base import Task
@@ -19,7 +19,7 @@ from ..base import Task
 
 @spec
 class Shuffled(Task):
-    """Another task with its blocks of positions permuted.
+    """Another task with its blocks of positions permuted, together with their classes if these have any.
 
     Raises:
         SpecError: if sequences differ in length, or the length is not a multiple of ``block``.
@@ -55,8 +55,10 @@ class Shuffled(Task):
             return data
         blocks = torch.arange(length).unflatten(0, (-1, self.block))
         order = blocks[torch.randperm(len(blocks), generator=torch.Generator().manual_seed(self.seed))]
-        even = SequenceDataset.from_array(data.stack()[:, order.flatten()].numpy(), data.targets.numpy())
-        return replace(even, groups=data.groups)
+        of_positions = isinstance(self.task.form.target, PositionClasses)
+        targets = data.targets[:, order.flatten()] if of_positions else data.targets
+        even = SequenceDataset.from_array(data.stack()[:, order.flatten()].numpy(), targets.numpy())
+        return replace(even, groups=data.groups, weights=data.weights)
 
     def stubbed(self) -> "Shuffled":
         """Return the same permutation of the wrapped task's stub."""
