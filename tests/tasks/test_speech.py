@@ -13,6 +13,7 @@ from releases import noise, write_speech, write_wav
 from selfpretrain.data import audio
 from selfpretrain.data.spec import SPLITS
 from selfpretrain.errors import DataError
+from selfpretrain.tasks.base import with_stub
 from selfpretrain.tasks.common import recording_sets
 from selfpretrain.tasks.speech import ALL, RATE, TEN, Speech
 
@@ -23,6 +24,14 @@ def release(tmp_path, monkeypatch):
     folder = tmp_path / "raw" / "speech_commands_v0.02"
     write_speech(folder)
     return folder
+
+
+@pytest.mark.parametrize("rate", [16_000, 8_000])
+def test_plans_without_the_data_have_as_many_positions_as_a_second(rate):
+    second = np.zeros(rate, np.int16)
+    assert with_stub(Speech(rate=rate)).form.length == rate
+    frames = len(recording_sets.mfcc(second, rate))
+    assert with_stub(Speech(rate=rate, features="mfcc")).form.length == frames
 
 
 def test_words_are_those_of_the_usual_code():

@@ -208,6 +208,6 @@ def _stub_of_papers(name: str, settings: Mapping[str, Any]) -> DatasetStub:
         raise DataError(f"{name} is not prepared yet, and {advice}")
     length = settings.get("length", known.form.length)
     length = settings["resolution"] ** 2 if "resolution" in settings else length
-    length = length // 2 if settings.get("rate") == 8_000 and settings.get("features") == "raw" else length
+    length = -(-length // 2) if settings.get("rate") == 8_000 else length
     counts = {split: settings[split] for split in SPLITS if split in settings}
     return replace(known, form=replace(known.form, length=length), **counts)
