@@ -54,6 +54,11 @@ def test_the_automaton_is_rule_110():
     assert np.array_equal((packed[..., None] >> np.arange(4) & 1).reshape(5, 48), plain)
 
 
+@pytest.mark.parametrize("draw", [brackets, automaton])
+def test_an_alphabet_of_one_symbol_has_no_other(draw):
+    assert not draw(5, 9, 1, np.random.default_rng(0)).any()
+
+
 @pytest.mark.parametrize(
     "signal",
     [

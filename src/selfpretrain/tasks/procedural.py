@@ -135,7 +135,7 @@ def automaton(number: int, length: int, kinds: int, random: np.random.Generator)
         rows.append(cells)
         cells = table[4 * np.roll(cells, 1, 1) + 2 * cells + np.roll(cells, -1, 1)]
     states = np.concatenate(rows, axis=1)[:, : length * bits].reshape(number, length, bits)
-    return (states << np.arange(bits)).sum(-1)
+    return (states << np.arange(bits)).sum(-1) % kinds
 
 
 task = Procedural
