@@ -8,6 +8,9 @@ from selfpretrain import registry
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.wavegan import WaveGAN
+from selfpretrain.runner.experiment import Finished
+from selfpretrain.runner.workspace import Workspace
+from selfpretrain.studies import amos_figure_3
 
 SMALL_GRU = GRU(states=8)
 
@@ -59,9 +62,20 @@ def test_at_the_papers_scale_it_has_the_first_row_s_network(tmp_path):
     assert ours.model.mixer == SMALL_GRU and ours.model.encoding == "none"
 
 
-def test_what_cannot_be_pretrained_has_the_arms_from_scratch():
-    after = table("coser-table-1", (WaveGAN(),))
+@pytest.mark.parametrize("name", ["coser-table-1", "amos-table-1"])
+def test_what_cannot_be_pretrained_has_the_arms_from_scratch(name):
+    after = table(name, (WaveGAN(),))
     columns = {column for _, _, row, column in after if row == "wavegan"}
     assert columns == {"scratch", "scratch (matched)"}
     with pytest.raises(pydantic.ValidationError, match="answers once per sequence"):
         table("amos-table-8", (WaveGAN(),))
+
+
+def test_what_cannot_be_pretrained_has_no_gain_to_be_drawn(monkeypatch):
+    monkeypatch.setattr(amos_figure_3, "mean_score", lambda *given: 50.0)
+    study = amos_figure_3.DataScale.at_scale("smoke", seeds=1)
+    ours = table("amos-figure-3", (WaveGAN(),)).values()
+    by_task = {"Text": [cell for cell in ours if cell.label == "Text"]}
+    monkeypatch.setattr(amos_figure_3.DataScale, "cells_by_task", lambda self: by_task)
+    (drawn,) = study.measures(Finished(Workspace.of(".", "cpu", "1")))
+    assert [curve["label"] for curve in drawn["series"]] == ["Transformer", "S4D"]

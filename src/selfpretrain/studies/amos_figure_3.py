@@ -63,8 +63,9 @@ class DataScale(TableStudy):
                 means.setdefault(cell.row, {})[cell.column] = mean_score(finished, cell.recipe, self.seeds)
             curves: dict[str, Points] = {}
             for row, by_column in means.items():
-                name, _, fraction = row.partition(" · ")
-                append_point(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
+                if SPT in by_column:  # some further mixers have none
+                    name, _, fraction = row.partition(" · ")
+                    append_point(curves, name, fraction, 100 * (by_column[SPT] / by_column[SCRATCH] - 1))
             plots.append(panel(f"{label}: gain relative to scratch", "part of the data", "%", curves))
         return plots
 

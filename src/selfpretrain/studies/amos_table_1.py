@@ -65,13 +65,15 @@ class TransformerOnLra(TableStudy):
         both = [self.arms(label, task, replace(architecture, objective=each)) for each in DIRECTIONS]
         masked = recipes_by_column(task, both[0], planner=planner, chosen=(*USUAL, "joint"))
         causal = recipes_by_column(task, both[1], planner=planner)
-        return {
+        found = {
             SCRATCH: masked[SCRATCH],
             MATCHED: masked[MATCHED],
-            MASKED: masked[SPT],
-            CAUSAL: causal[SPT],
-            JOINT: masked[JOINT],
+            MASKED: masked.get(SPT),
+            CAUSAL: causal.get(SPT),
+            JOINT: masked.get(JOINT),
         }
+        # Some further mixers cannot be pretrained.
+        return {column: recipe for column, recipe in found.items() if recipe}
 
     def paper_cell(self, label: str, architecture: TableRow, column: str) -> PaperCell | None:
         """Return the place in Table 1, which lacks speech and the arms that we added."""
