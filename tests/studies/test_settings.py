@@ -61,6 +61,21 @@ def test_settings_of_a_task_come_after_the_usual_ones_and_those_of_a_mixer_are_f
     assert (s4d.model.mixer.states, s4d.finetune.optim.lr, s4d.model.width) == (8, 5e-3, 32)
 
 
+def test_what_is_chosen_of_a_mixer_is_kept_beside_the_settings_of_a_task_or_of_a_comparison():
+    task = Suited(train=160, val=80, test=80)
+    arms = small_arms(task, S4D(states=4), Masked())
+    assert (arms.model.mixer, arms.finetune.optim.lr) == (S4D(states=4), 5e-3)
+    usual = ("attention.mixer.heads=2", "s4d.mixer.states=16", "s4d.mixer.longest=1")
+    mixers = (Attention(heads=8), Attention(), S4D(states=4), S4D(shortest=0.01))
+    study = build_comparison((task,), mixers, None, "small", 1, usual=usual)
+    assert [arms.model.mixer for arms in study.architectures[0]] == [
+        Attention(heads=8),
+        Attention(heads=2),
+        S4D(states=4, longest=1.0),
+        S4D(states=16, longest=1.0, shortest=0.01),
+    ]
+
+
 def test_networks_of_their_own_keep_their_shape():
     task = Suited(train=160, val=80, test=80)
     assert small_arms(task, WaveGAN(), Masked()).model.width == 64

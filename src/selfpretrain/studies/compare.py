@@ -40,6 +40,7 @@ from .recipes.defaults import (
     DEMO_OBJECTIVE,
     DEMO_TASK,
     denoising_objective,
+    settings_beside,
     small_arms,
     smoke_arms,
     with_settings,
@@ -283,7 +284,9 @@ def build_comparison(
     found = []
     for task in planned:
         denoising = denoising_objective(task, objective or task.denoising)
-        arms = [with_settings(build(task, mixer, denoising), usual) for mixer in mixers]
+        arms = [
+            with_settings(build(task, mixer, denoising), settings_beside(mixer, usual)) for mixer in mixers
+        ]
         found.append(tuple(map(smoke_arms, arms) if scale == "smoke" else arms))
     return Comparison(planned, tuple(found), seeds, columns=resolve_arms(columns))
 

@@ -175,16 +175,18 @@ def distinct_names(specs: Sequence[Mixer | Task], details: Sequence[str] = ()) -
     """
     short = [name_of(each) for each in specs]
     more = details or [""] * len(specs)
-    settings = []
-    for each in specs:
-        known = fields(each)  # type: ignore[arg-type]  # mixers and tasks are specs
-        unusual = [(f.name, getattr(each, f.name)) for f in known if getattr(each, f.name) != f.default]
-        settings.append("".join(f", {name} {value}" for name, value in unusual))
+    settings = ["".join(f", {name} {value}" for name, value in unusual(each).items()) for each in specs]
     long = [f"{name}{text}{detail}" for name, text, detail in zip(short, settings, more, strict=True)]
     return [
         name if short.count(name) == 1 else detailed if long.count(detailed) == 1 else numbered
         for name, detailed, numbered in zip(short, long, number_duplicates(short), strict=True)
     ]
+
+
+def unusual(each: Mixer | Task) -> dict[str, Any]:
+    """Return the fields of a mixer or task that are other than by default."""
+    known = fields(each)  # type: ignore[arg-type]  # mixers and tasks are specs
+    return {f.name: getattr(each, f.name) for f in known if getattr(each, f.name) != f.default}
 
 
 def number_duplicates(names: Sequence[str]) -> list[str]:

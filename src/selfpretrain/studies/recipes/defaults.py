@@ -20,7 +20,7 @@ from ...training.model import Model
 from ...training.optim import Optim
 from ...training.recipe import Budget, Stage
 from ..base import smoke_stage
-from .arms import ArmRecipes, supervised_objective
+from .arms import ArmRecipes, supervised_objective, unusual
 from .reported import task_name
 from .tables import Denoising, task_constants
 
@@ -78,7 +78,14 @@ def small_arms(task: Task, mixer: Mixer, denoise: Denoise) -> ArmRecipes:
     pretrain = Stage(denoise, Budget(steps=long), Optim(lr=6e-3), BATCH, evals=2)
     optim = Optim(lr=LR_OF.get(name_of(mixer), LR), weight_decay=0.1)
     finetune = Stage(supervised_objective(task), Budget(steps=short), optim, BATCH, evals=6)
-    return with_settings(ArmRecipes(model, pretrain, finetune, model, finetune), task.small)
+    arms = ArmRecipes(model, pretrain, finetune, model, finetune)
+    return with_settings(arms, settings_beside(mixer, task.small))
+
+
+def settings_beside(mixer: Mixer, settings: Sequence[str]) -> list[str]:
+    """Return settings without those of fields that a mixer has other than by default: they were chosen."""
+    paths = tuple(f"{name_of(mixer)}.mixer.{name}=" for name in unusual(mixer))
+    return [setting for setting in settings if not setting.startswith(paths)]
 
 
 def denoising_objective(task: Task, objective: str) -> Denoise:
