@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from scripts import script
@@ -91,6 +92,9 @@ def test_ends_are_padding_and_gaps_are_filled_or_marked(waves):
     assert marked.form.signal.channels == 2
     assert marked.load("test").sequence(0)[:, 1].tolist() == [1, 0, 0, 1, 1, 1]
     assert (marked.load("test").sequence(5)[:, 1] == 1).all()
+    for one, other in ((waves.load(split), marked.load(split)) for split in SPLITS):  # the same division
+        np.testing.assert_array_equal(one.flat, other.flat[:, :1])
+        assert torch.equal(one.starts, other.starts)
 
 
 def test_a_task_is_named_with_its_set_and_its_files_without_a_colon():

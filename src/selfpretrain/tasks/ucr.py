@@ -71,6 +71,7 @@ class Ucr(Prepared):
     wheels = WHEELS
     places = (ARCHIVE, f"{ARCHIVE}.zip", FOLDER)
     main = "set"
+    edition = 2
     denoising = "masked"
 
     set: str = "ECG5000"
@@ -119,11 +120,12 @@ class Ucr(Prepared):
             raise DataError(f"{self.name}: series {known.any(1).argmin() + 1} has no value at all")
         inside = np.arange(known.shape[1]) < lengths[:, None]
         flat = interpolate(rows[:, 1:][inside].astype(np.float32)[:, None], lengths)
+        equal = fingerprints(flat, lengths)[0]  # before marks, which must not change the division
         if self.missing == "mask":
             flat = np.concatenate([flat, known[inside].astype(np.float32)[:, None]], axis=1)
         names, labels = np.unique(rows[:, 0], return_inverse=True)
         given = np.repeat([0, 2], [len(train), len(test)])  # numbers of the splits train and test
-        split, _ = assign_splits(labels, None, given, fingerprints(flat, lengths)[0], self.split_seed)
+        split, _ = assign_splits(labels, None, given, equal, self.split_seed)
         classes = Classes(tuple(f"{name:g}" for name in names))
         check_splits(split, labels, classes.names)
         out.append(flat)
