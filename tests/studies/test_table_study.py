@@ -10,7 +10,10 @@ from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.runner.experiment import Finished
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.studies import amos_figure_3
+from selfpretrain.studies import amos_figure_3, rivals
+from selfpretrain.studies.arms.base import USUAL, resolve_arms
+from selfpretrain.tasks.image_jpeg import ImageJpeg
+from selfpretrain.tasks.paths import Paths
 
 SMALL_GRU = GRU(states=8)
 
@@ -45,6 +48,20 @@ def test_a_further_mixer_is_treated_as_the_first_row(name, first, rows):
     own = [place for place in before if place[2] == first or place[2].startswith((f"{first} ", f"{first},"))]
     on_one_task = {(label, column) for label, _, _, column in own}
     assert {(label, column) for label, _, _, column in added} == on_one_task
+
+
+def test_a_further_mixer_has_what_the_first_row_has_at_the_small_scale(monkeypatch):
+    monkeypatch.setattr(rivals, "ARMS", resolve_arms(USUAL))
+    monkeypatch.setattr(rivals, "TUNED", {})  # what was chosen for one architecture and arm
+    images, paths = ImageJpeg(made_up=True), Paths(train=160, val=40, test=40)
+    for name, label, task in (("long-images", "Image", images), ("rivals", "Pathfinder", paths)):
+        study = registry.find("studies", name).at_scale("small", seeds=1).with_mixers((SMALL_GRU,))
+        cells = list(study.task_cells(label, task, paper_data.ROUGH))
+        first, ours = ([c.recipe for c in cells if c.row == row] for row in ("Transformer", "gru"))
+        for theirs, own in zip(first, ours, strict=True):
+            assert own.model.mixer == SMALL_GRU and own.model.width == theirs.model.width
+            assert [stage.optim for stage in own.stages] == [stage.optim for stage in theirs.stages]
+            assert own.stages[0].budget.steps == theirs.stages[0].budget.steps
 
 
 def test_several_are_told_apart():

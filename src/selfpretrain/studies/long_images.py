@@ -26,7 +26,7 @@ from ..tasks.image_jpeg import ImageJpeg
 from ..training.cost import Planner
 from ..training.recipe import Budget, Precision, Recipe, Stage
 from .common.table_study import IMAGE, TableRow, TableStudy, keep_arms
-from .recipes.arms import SCRATCH, ArmRecipes, matched_stage, scale_budget
+from .recipes.arms import SCRATCH, ArmRecipes, matched_stage, scale_budget, with_mixer
 from .recipes.reported import paper_arms
 
 IMAGES = 45_000
@@ -80,9 +80,14 @@ class LongImages(TableStudy):
         return found
 
 
-def _printed(_: ArmRecipes) -> ArmRecipes:
-    """Return the printed network and recipe, with one epoch of pretraining and some of finetuning."""
+def _printed(small: ArmRecipes) -> ArmRecipes:
+    """Return the printed network and recipe, with one epoch of pretraining and some of finetuning.
+
+    A further mixer takes the place of attention.
+    """
     arms = paper_arms("coser", "image", "transformer").with_setting("stage.compile", "true")
+    mixer = small.model.mixer
+    arms = arms if mixer == Attention() else with_mixer(arms, mixer)
     pretrain = Budget(steps=IMAGES // arms.pretrain.batch)
     supervised = Budget(steps=FINETUNING * LABELS // arms.finetune.batch)
     finetune, scratch = (

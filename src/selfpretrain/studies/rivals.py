@@ -130,7 +130,9 @@ class Rivals(TableStudy):
         """Yield the architectures, and on curves the Transformer with longer training and Mamba."""
         further = (LONGER, SELECTIVE) if label == PATHFINDER and self.scale == "small" else ()
         transformer, *others = super().rows(label)
-        yield from (transformer, *further[:1], *others, *further[1:])
+        for each in (transformer, *further[:1], *others, *further[1:]):
+            base = BASE.get((label, each.row)) if self.scale == "small" else None
+            yield replace(each, settings=base) if base else each
 
     def recipes(self, label: str, task: Task, architecture: TableRow, planner: Planner) -> dict[str, Recipe]:
         """Return the recipes of all arms that exist for the architecture on the task."""
@@ -146,7 +148,7 @@ class Rivals(TableStudy):
         if self.scale != "small":
             return arm, architecture
         tuned = TUNED.get((label, architecture.row), {}).get(name_of(arm), ())
-        stages = [*BASE.get((label, architecture.row), architecture.settings)]
+        stages = [*architecture.settings]
         stages += (setting for setting in tuned if not setting.startswith(OF_ARM))
         for setting in tuned:
             if setting.startswith(OF_ARM):
