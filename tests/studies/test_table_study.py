@@ -5,6 +5,7 @@ import pytest
 
 import paper_data
 from selfpretrain import registry
+from selfpretrain.mixers.attention import Attention
 from selfpretrain.mixers.gru import GRU
 from selfpretrain.mixers.linear import Linear
 from selfpretrain.mixers.wavegan import WaveGAN
@@ -62,6 +63,12 @@ def test_a_further_mixer_has_what_the_first_row_has_at_the_small_scale(monkeypat
             assert own.model.mixer == SMALL_GRU and own.model.width == theirs.model.width
             assert [stage.optim for stage in own.stages] == [stage.optim for stage in theirs.stages]
             assert own.stages[0].budget.steps == theirs.stages[0].budget.steps
+
+
+def test_a_further_mixer_keeps_what_it_was_given():
+    study = registry.find("studies", "pooling").at_scale("small", seeds=1).with_mixers((Attention(heads=8),))
+    cells = study.task_cells("Pathfinder", Paths(train=160, val=40, test=40), paper_data.ROUGH)
+    assert {cell.recipe.model.mixer.heads for cell in cells if cell.row == "attention"} == {8}
 
 
 def test_several_are_told_apart():

@@ -32,7 +32,7 @@ from ...training.recipe import Precision, Recipe
 from ..arms.base import recipes_by_column
 from ..base import Scale, Study
 from ..recipes.arms import MATCHED, SCRATCH, SPT, ArmRecipes, distinct_names, with_mixer
-from ..recipes.defaults import denoising_objective, small_arms, smoke_arms, with_settings
+from ..recipes.defaults import denoising_objective, settings_beside, small_arms, smoke_arms, with_settings
 from ..recipes.reported import paper_arms, task_name
 from ..recipes.tables import Denoising
 from .plots import plot_averages
@@ -233,7 +233,8 @@ class TableStudy(Study):
             mixer = architecture.small or architecture.mixer
             arms = small_arms(task, mixer, denoising_objective(task, objective))
             arms = smoke_arms(arms) if self.scale == "smoke" else arms.scale_budget(self.share)
-        arms = with_settings(architecture.change(arms), architecture.settings)
+        settings = settings_beside(architecture.mixer, architecture.settings)
+        arms = with_settings(architecture.change(arms), settings)
         arms = arms.with_setting("stage.precision", self.precision)
         for setting, text in self.settings:
             pattern, _, path = setting.rpartition("/")
