@@ -112,3 +112,10 @@ def test_all_studies_end_with_the_error_of_those_that_could_not_run(cli, tmp_pat
     assert code == 2 and "left out: " in out and "error: " in err
     code, _, err = cli(*refused, "--executor", "slurm", "--detach")
     assert code == 2 and "one study at a time; name it" in err
+
+
+def test_all_studies_go_on_after_one_that_a_mixer_does_not_suit(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("selfpretrain.cli.study.names", lambda shelf: ["amos-table-8", "coser-table-4"])
+    asked = ("study", "all", "--mixers", "wavegan", "--scale", "smoke", "--dry-run", "--runs", tmp_path)
+    code, out, _ = cli(*asked)
+    assert code == 0 and "amos-table-8: left out: " in out and "wavegan" in out

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
+from ..errors import DataError, DoesNotFit, SpecError
 from ..registry import names, resolve
 from ..system.events import listen
 from . import options as flags
@@ -105,10 +105,13 @@ def _every(
     gpu: str,
 ) -> None:
     """Plan and carry out every study; those that cannot be planned at this scale are left out."""
+    from pydantic import ValidationError
+
+    from ..config import explain
     from ..training.gpus import find_gpu
 
     requested = 0
-    failure: SelfPretrainError | None = None
+    failure: Exception | None = None
     different = set[str]()
     hours = dict[str, float]()
     found = dict[str, Any]()
@@ -119,9 +122,10 @@ def _every(
             planned = plan(each)
             console.rule(each)
             outcome = carry_out(planned)
-        except (SpecError, DataError) as error:
-            console.print(Text(f"{each}: left out: {error}"), soft_wrap=True)
-            found[each] = {"left_out": str(error)}
+        except (SpecError, DataError, ValidationError) as error:
+            why = explain(error) if isinstance(error, ValidationError) else str(error)
+            console.print(Text(f"{each}: left out: {why}"), soft_wrap=True)
+            found[each] = {"left_out": why}
             failure = failure or (error if planned else None)
             continue
         except DoesNotFit as error:  # its page says so; the other studies may fit
