@@ -128,7 +128,8 @@ class Optim:
     def scale_steps(self, factor: float) -> "Optim":
         """Return the settings with the steps of warm-up and cosine multiplied by ``factor``, where given."""
         steps = {"warmup_steps": self.warmup_steps, "cosine_steps": self.cosine_steps}
-        return replace(self, **{name: max(1, round(factor * each)) for name, each in steps.items() if each})
+        scaled: dict[str, Any] = {n: max(1, round(factor * each)) for n, each in steps.items() if each}
+        return replace(self, **scaled)
 
     def lr_factor(self, progress: float, step: float | int) -> float:
         """Return the learning rate as a share of its base, in [0, 1]; plateau reductions are not included.
