@@ -135,6 +135,10 @@ def test_invalid_sizes_are_rejected(text):
         (["attention", "--set", "s4.state=4"], "did you mean"),
         (["attention", "--device", "tpu"], "use auto"),
         (["attention", "--mixers", "linear,s4,s4"], "two of the mixers linear, s4, s4 have one name"),
+        (["attention", "--length", "64"], "--length is not for the benchmark attention"),
+        (["lssl", "--mixers", "s4"], "--mixers is not for the benchmark lssl"),
+        (["lssl", "--set", "s4.states=4"], "--set is not for the benchmark lssl"),
+        (["lssl", "--sizes", "8,10"], "width 10 is not a multiple of 4"),
     ],
 )
 def test_mistakes_get_one_line(arguments, said, tmp_path, capsys):

@@ -78,14 +78,17 @@ def bench(
         str, typer.Argument(help="Benchmark: attention (mixers by length) or lssl (LSSL and S4 by width).")
     ],
     mixers: Annotated[
-        str, typer.Option(help="Mixers of attention, comma-separated; the first is the reference.")
-    ] = TRANSFORMERS,
+        str | None,
+        typer.Option(
+            help=f"Mixers of attention, comma-separated; the first is the reference. Default: {TRANSFORMERS}."
+        ),
+    ] = None,
     sizes: Annotated[
         str | None,
         typer.Option(help="Lengths (attention) or widths (lssl), comma-separated; 1k is 1024."),
     ] = None,
-    width: Annotated[int, typer.Option(min=1, help="Width of attention.")] = 256,
-    length: Annotated[int, typer.Option(min=1, help="Length of lssl.")] = 1024,
+    width: Annotated[int | None, typer.Option(min=1, help="Width of attention; default: 256.")] = None,
+    length: Annotated[int | None, typer.Option(min=1, help="Length of lssl; default: 1024.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Batch size.")] = 1,
     depth: Annotated[
         int | None, typer.Option(min=1, help="Number of layers; default: 4 for attention, 1 for lssl.")
@@ -110,10 +113,15 @@ def bench(
     if question not in ("attention", "lssl"):
         raise SpecError(f"there is no benchmark {question!r}{nearest(question, ('attention', 'lssl'))}")
     by_length = question == "attention"
-    made = _mixers(mixers, assignments(settings)) if by_length else [_mixer("lssl")]
+    of_attention = {"--mixers": mixers, "--set": settings, "--width": width}
+    not_asked = {"--length": length} if by_length else of_attention
+    for flag, value in not_asked.items():
+        if value:
+            raise SpecError(f"{flag} is not for the benchmark {question}; leave it out")
+    made = _mixers(mixers or TRANSFORMERS, assignments(settings)) if by_length else [_mixer("lssl")]
     device = workspace_of(out, device).device
     depth = depth or (4 if by_length else 1)
-    like = benchmark.Trial(made[0], width, length, batch, depth, causal, device)
+    like = benchmark.Trial(made[0], width or 256, length or 1024, batch, depth, causal, device)
     numbers = _sizes(sizes or ("1k,4k" if by_length else "64,128,256"))
     trials = benchmark.by_length(made, numbers, like) if by_length else benchmark.by_width(numbers, like)
     log = Console(stderr=True, markup=False, soft_wrap=True).print

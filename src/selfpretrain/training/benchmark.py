@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import benchmark
 
-from ..errors import Interrupted, SelfPretrainError, first_line
+from ..errors import Interrupted, SelfPretrainError, SpecError, first_line
 from ..mixers.base import LayerContext, Mixer
 from ..registry import find, name_of
 from ..report.figures import scaling
@@ -85,7 +85,14 @@ def by_length(mixers: Sequence[Mixer], lengths: Sequence[int], like: Trial) -> l
 
 
 def by_width(widths: Sequence[int], like: Trial) -> list[Trial]:
-    """Return trials of LSSL with D states and S4 with D/2, which have as many parameters, at widths D."""
+    """Return trials of LSSL with D states and S4 with D/2, which have as many parameters, at widths D.
+
+    Raises:
+        SpecError: if a width is not a multiple of 4: states of S4 are pairs.
+    """
+    for width in widths:
+        if width % 4:
+            raise SpecError(f"width {width} is not a multiple of 4: S4 has half as many states, in pairs")
     return [
         replace(like, mixer=find("mixers", name)(states=states), width=width)
         for width in sorted(widths)
