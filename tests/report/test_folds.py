@@ -48,6 +48,13 @@ def test_a_score_is_that_of_all_answers(tmp_path, right):
     assert [len(cell.stages) for cell in found.values()] == [3, 3]
 
 
+def test_a_metric_that_an_older_fold_lacks_is_not_averaged(tmp_path, right):
+    """Stages of a version before the metric was there are reused."""
+    found = task(tmp_path, right)
+    found.cells[0].scored.scores["test"]["MCC"] = 0.5
+    assert [set(one.scored.scores["test"]) for one in found.at("s4d", "SPT").values()] == [{"score"}] * 2
+
+
 def test_the_interval_rests_on_the_groups_of_all_folds(tmp_path, right):
     analysis = analyse_task(task(tmp_path, right))
     found = analysis.headline[0].estimate

@@ -399,15 +399,19 @@ def _wrong(found: ExperimentResults) -> str:
 def pooled(folds: Sequence[CellResult]) -> CellResult:
     """Pool the folds of a cell into one result with the stages of all folds.
 
-    Scores are means over folds, except the test score: it is computed on the predictions of all folds
-    together if they were kept.
+    Scores are means over folds, of those that all folds have: an older version may lack one. But the test
+    score is computed on the predictions of all folds together if they were kept.
     """
     if len(folds) == 1:
         return folds[0]
     parts = tuple(fold.scored for fold in folds)
     answers = joined([part.predictions for part in parts])
     scores = {
-        split: {name: float(np.mean([part.scores[split][name] for part in parts])) for name in known}
+        split: {
+            name: float(np.mean([part.scores[split][name] for part in parts]))
+            for name in known
+            if all(name in part.scores.get(split, ()) for part in parts)
+        }
         for split, known in parts[0].scores.items()
     }
     if answers is not None and parts[0].objective in OUR_OBJECTIVES:
