@@ -151,12 +151,14 @@ def test_terminal(text):
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 @pytest.mark.usefixtures("drawn_pictures")
-def test_a_whole_experiment_of_hostile_names(make, scene, tmp_path):
+def test_a_whole_experiment_of_hostile_names(make, scene, edit):
     """Through reading, figures and files."""
     name = NASTY.replace("/", "")
     prose = f"![x](http://x.y/z.png) <img src=//x.y/z.png> {NASTY}"
     told = {"about": {NASTY: prose}, "interpretation": prose}
     folder = make(scene(rows={name: (0.5, 0.52, 0.6)}, seeds=2, test=50, title=NASTY, notes=(NASTY,)), **told)
+    for result in folder.parent.glob("stages/*-classify/result.json"):
+        edit(result, lambda it: it["scores"].update({NASTY: {"score": 0.5}, "val": {"score": 0.5, NASTY: 1}}))
     made = {kind: path.read_text() for kind, path in write(folder).items()}
     out = io.StringIO()
     Console(file=out, width=200).print(show(folder))
@@ -165,4 +167,5 @@ def test_a_whole_experiment_of_hostile_names(make, scene, tmp_path):
     assert "<img" not in made["html"]
     assert "\n![x](http" not in made["markdown"] and " <img" not in made["markdown"]
     assert "<script>alert" not in made["html"] and "<script>alert" not in made["gain.svg"]
-    assert all(line["row"] == plain(name) for line in csv.DictReader(io.StringIO(made["csv"])))
+    lines = list(csv.DictReader(io.StringIO(made["csv"])))
+    assert all(line["row"] == plain(name) and line[plain(f"val_{NASTY}")] == "1.0" for line in lines)

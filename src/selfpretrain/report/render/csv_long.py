@@ -31,9 +31,10 @@ def document(results: ExperimentResults) -> str:
     metrics = sorted(name for name in others if name.startswith(("test_", "train_", "val_")))
     printed = PRINTED if names & set(PRINTED) else ()
     sometimes = [name for name in SOMETIMES if name in names]
-    writer = csv.DictWriter(text, [*KNOWN, *sometimes, *metrics, *printed], restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: escaped(value) for name, value in row.items()} for row in rows)
+    header = [*KNOWN, *sometimes, *metrics, *printed]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(escaped, header))
+    writer.writerows([escaped(row.get(name, "")) for name in header] for row in rows)
     return text.getvalue()
 
 
