@@ -99,6 +99,23 @@ def test_the_order_of_models_is_compared_within_each_task():
     assert (arms, r) == (f"{SCRATCH} and {SPT}", "0.50")
 
 
+def test_an_interval_of_correlations_ends_at_one():
+    """Of five tasks with the same order in both arms, and one with two models exchanged."""
+    scores = [{"a": at / 10, "b": 0.8, "c": 0.9} for at in (1, 1, 1, 1, 1, 8.5)]
+    found = study_of(
+        *(
+            task_results(
+                cell(row, column, 0, value)
+                for row, spt in of.items()
+                for column, value in ((SPT, spt), (SCRATCH, {"a": 0.1, "b": 0.2, "c": 0.3}[row]))
+            )
+            for of in scores
+        )
+    )
+    ((_, r, bounds, _),) = ([entry.text for entry in row] for row in over_tasks.order(found).rows)
+    assert (r, bounds) == ("0.92", "[0.70, 1.00]")
+
+
 @pytest.mark.parametrize("table", [over_tasks.gains_table, over_tasks.models, over_tasks.order])
 def test_five_tasks_are_too_few(table):
     assert not table(study(5)).rows

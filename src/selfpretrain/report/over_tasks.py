@@ -89,7 +89,7 @@ def order(analysis: Analysis) -> ReportTable:
         known = [each for each in found if each is not None]
         if len(known) >= MIN_TASKS:
             mean = estimate(known)
-            low, high = (format.fixed(bound, 2) for bound in mean.bounds or (0.0, 0.0))
+            low, high = (format.fixed(bound, 2) for bound in np.clip(mean.bounds or (0.0, 0.0), -1, 1))
             rows.append((f"{b} and {a}", format.fixed(mean.mean, 2), f"[{low}, {high}]", str(len(known))))
     return ReportTable(
         "order-over-tasks",
