@@ -109,8 +109,11 @@ def test_published_models_come_back(tmp_path, monkeypatch):
         assert not private and exist_ok
         return hub.RepoUrl(f"https://huggingface.co/{name}")
 
-    def upload_folder(self, *, repo_id, folder_path):
-        server[repo_id] = shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
+    def upload_folder(self, *, repo_id, folder_path, delete_patterns=()):
+        place = tmp_path / "hub" / repo_id
+        for old in [path for pattern in delete_patterns for path in place.glob(pattern)]:
+            old.unlink()
+        server[repo_id] = shutil.copytree(folder_path, place, dirs_exist_ok=True)
         return f"https://huggingface.co/{repo_id}/commit/1"
 
     monkeypatch.setattr(hub.HfApi, "create_repo", create_repo)
@@ -128,6 +131,8 @@ def test_published_models_come_back(tmp_path, monkeypatch):
         SequenceRegressor.from_pretrained("me/waves")
     with pytest.raises(StoreError, match="me/other cannot be downloaded"):
         SequenceClassifier.from_pretrained("me/other")
+    SequenceClassifier(**TOY, width=8).fit(X, y).push_to_hub("me/waves")
+    assert len(list(folder.glob("*.safetensors"))) == 1  # the weights of the first model are gone
     monkeypatch.setattr(hub.HfApi, "upload_folder", lambda self, **arguments: server["nothing"])
     with pytest.raises(StoreError, match="me/waves was not published"):
         model.push_to_hub("me/waves")

@@ -60,6 +60,8 @@ PLAIN: dict[str, tuple[str, Any]] = {
     "left_out": ("left_out_", str),
 }
 """Key of ``model.json`` -> attribute that is saved as it is, and its type."""
+OLDER = ["weights-*.safetensors", "simple-*.safetensors", "reliability.svg"]
+"""Files of an older model on the hub, which a new one removes unless it has them."""
 LEFT = 3600.0
 """Age in seconds at which a temporary file in the folder of a model is one that a killed process left."""
 
@@ -403,7 +405,7 @@ def upload(folder: Path, name: str, private: bool = False) -> str:
     api = import_extra("huggingface_hub", "the hub", "hf").HfApi()
     with _short_errors(f"{name} was not published"):
         repository = api.create_repo(name, private=private, exist_ok=True)
-        return str(api.upload_folder(repo_id=repository.repo_id, folder_path=folder))
+        return str(api.upload_folder(repo_id=repository.repo_id, folder_path=folder, delete_patterns=OLDER))
 
 
 def download(name: str) -> Path:
