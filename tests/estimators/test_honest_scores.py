@@ -144,6 +144,17 @@ def test_no_validation_has_a_sequence_or_group_of_its_training(kind, distinct, n
         assert (sum((each.split == 1).astype(int) for each in folds) == 1).all()
 
 
+def test_unlabelled_sequences_are_where_their_group_is():
+    of_row = np.arange(60) // 5
+    X = [f"{i % 55:02}" for i in range(60)]  # the first and the last group share copies
+    y = [i % 2 if i % 5 < 3 else None for i in range(60)]
+    for seed in range(12):
+        task = SequenceClassifier(random_state=seed)._as_task(X, y, groups=of_row)
+        for each in (task, with_test_split(task, seed)):
+            splits = each.data().split.reshape(12, 5)
+            assert (splits == splits[:, :1]).all()
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_where_nothing_differs_nothing_is_compared():
     small = {"width": 8, "depth": 1, "epochs": 1, "pretrain_epochs": 0.1}

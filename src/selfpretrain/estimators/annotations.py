@@ -184,6 +184,17 @@ def copies_together(split: np.ndarray, examples: SequenceDataset) -> np.ndarray:
     return together
 
 
+def groups_together(split: np.ndarray, examples: SequenceDataset) -> np.ndarray:
+    """Return the split (n,) in which unlabelled examples share that of the labelled ones of their group."""
+    if examples.groups is None:
+        return split
+    groups = np.unique(examples.groups.numpy(), return_inverse=True)[1]
+    labelled = examples.labelled.numpy()
+    of_group = np.full(groups.max(initial=0) + 1, -1)
+    of_group[groups[labelled]] = split[labelled]
+    return np.where(of_group[groups] < 0, split, of_group[groups])
+
+
 def reals(targets: np.ndarray, target: Target) -> tuple[np.ndarray, float]:
     """Return real targets (n,) as float32 minus an offset, and the offset; others unchanged, and 0.
 

@@ -21,7 +21,7 @@ from ..registry import name_of
 from ..system.files import Json
 from ..tasks.base import Card, Task
 from ..tasks.imported import Imported
-from .annotations import Annotations, copies_together, mean_one
+from .annotations import Annotations, copies_together, groups_together, mean_one
 from .inputs import Alphabet
 
 
@@ -149,15 +149,12 @@ def with_test_split(task: Task, seed: int) -> Task:
     rows = whole.labelled.numpy().nonzero()[0]
     one = isinstance(held.form.target, Classes)
     classes = whole.targets.numpy()[rows] if one else np.zeros(len(rows), int)
-    groups = None if whole.groups is None else whole.groups.numpy()
+    groups = None if whole.groups is None else whole.groups.numpy()[rows]
     split = np.zeros(len(held.split), dtype=np.int64)  # unlabelled examples are in train, or with their group
-    split[rows] = split_rows(classes, None if groups is None else groups[rows], seed)
-    split = copies_together(split, whole)
+    split[rows] = split_rows(classes, groups, seed)
+    split = groups_together(copies_together(split, whole), whole)
     if not {0, 1, 2} <= set(split[rows].tolist()):
         raise DataError(f"{len(rows)} labelled examples are too few for train, val and test; give more")
-    if groups is not None:
-        for number in (1, 2):
-            split[np.isin(groups, groups[split == number])] = number
     divided = held.with_split(split)
     whole = divided.whole
     if whole.weights is not None:
@@ -207,7 +204,7 @@ def training_data(
         found = alphabet.with_signs(alphabet.shifted(found))
     given, why = annotations.divided(share, seed)
     examples = replace(found.dataset(annotations.targets), groups=annotations.group_numbers)
-    split = copies_together(given, examples)
+    split = groups_together(copies_together(given, examples), examples)
     if given[annotations.labelled].any() and not split[annotations.labelled].any():
         said = "all labelled sequences, or those of a class, are copies, or in groups that share copies"
         # Level 4 is the caller of fit.
