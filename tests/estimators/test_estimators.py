@@ -182,8 +182,9 @@ def test_numbers_of_numpy_are_settings_too(toy, tmp_path):
         ([[1, 1 << 30]], "tokens", "row 0: tokens are whole numbers from 0 to 16,777,215"),
         (["abc", np.ones(3)], "auto", "row 1: it is not a text"),
         ([], "auto", "X holds no sequence"),
+        (np.ones((4, 5, 2), dtype=int), "tokens", "X has 2 channels, and symbols have none"),
     ],
-    ids=["words", "text", "large", "mixed", "none"],
+    ids=["words", "text", "large", "mixed", "none", "channels"],
 )
 def test_sequences_that_cannot_be_read_are_named_in_one_line(bad, signal, said):
     with pytest.raises(DataError, match=said):

@@ -119,6 +119,8 @@ def _dense(x: np.ndarray, kind: Kind) -> Sequences:
     rows = np.arange(n)
     lengths = np.full(n, length)
     if kind in ("tokens", "text"):
+        if x.ndim == 3 and x.shape[2] > 1:
+            raise DataError(f"X has {x.shape[2]} channels, and symbols have none; give an array (n, L)")
         return Sequences("tokens", x.reshape(-1), lengths, rows)
     flat = x.reshape(n * length, -1).astype(np.float64)
     return Sequences("values", flat, lengths, rows)
