@@ -347,7 +347,8 @@ class SequenceEstimator(TaskFitting):
         rows, names = rows_of(X, None if reset else vars(self).get("channels_"))
         if reset:
             self.channels_ = names
-        # Neither length nor channels of (n, L, C) are features as scikit-learn counts them.
+        # Neither length nor channels of (n, L, C) are features as scikit-learn counts them. A fit on lists
+        # keeps the features of the fit before: scikit-learn's check of classifiers asks for it.
         how = {"ensure_all_finite": "allow-nan", "dtype": "numeric"}
         if not isinstance(rows, list) and getattr(rows, "ndim", 2) == 3:
             rows = check_array(rows, allow_nd=True, **how)
