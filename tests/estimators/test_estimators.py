@@ -174,6 +174,11 @@ def test_numbers_of_numpy_are_settings_too(toy, tmp_path):
     assert SequenceClassifier.load(saved).get_params().items() >= numbers.items()
 
 
+def test_a_rate_of_numpy_is_a_rate():
+    model = SequenceClassifier().set_params(finetune_lr=np.float32(0.5))
+    assert model.recipe(model._as_task(X, y)).last.optim.lr == 0.5
+
+
 @pytest.mark.parametrize(
     ("bad", "signal", "said"),
     [

@@ -296,13 +296,14 @@ MARKS = [["v" if letter in "aeiou" else "c" for letter in word] for word in WORD
         (SequenceClassifier, {"signs": False}, GENUS, ["max", "attention", "last"]),
         (SequenceClassifier, {"n_trials": 6}, GENUS, ["max", "mean"]),
         (SequenceClassifier, {"n_trials": 3}, GENUS, []),
+        (SequenceClassifier, {"n_trials": np.int64(3)}, GENUS, []),
         (SequenceClassifier, {"pooling": "last"}, GENUS, []),
         (SequenceClassifier, {"mixer": "wavegan", "objective": None}, GENUS, []),
         (PositionClassifier, {}, MARKS, []),
     ],
 )
 def test_poolings_are_tried_where_nothing_else_is_set(kind, settings, y, expected):
-    model = kind(**settings)
+    model = kind().set_params(**settings)
     assert model.poolings(model._as_task(WORDS, y)) == expected
 
 

@@ -54,6 +54,7 @@ class Exported(nn.Module):
         self.first = cast(Network, self.networks[0])
         self.output = predictor.output
         self.temperature = predictor.temperature
+        self.fixed = predictor.form.length if predictor.model.mixer.fixed_length else 0
         self.pooling = predictor.model.pooling
         for module in self.networks.modules():
             if longest and isinstance(module, Convolution):
@@ -62,6 +63,9 @@ class Exported(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Return the averaged predictions for a padded batch."""
+        if self.fixed:
+            missing = self.fixed - inputs.shape[1]
+            inputs = nn.functional.pad(inputs, [0, 0] * (inputs.ndim - 2) + [0, missing])
         padding_mask = torch.arange(inputs.shape[1], device=inputs.device)[None] < lengths[:, None]
         if self.output == "embedding":
             features = self.first.features(inputs, padding_mask)
@@ -104,8 +108,11 @@ def export(predictor: Predictor, path: str | Path, length: int | None = None) ->
     form = predictor.form
     if form.views > 1 and predictor.output != "embedding":
         raise SpecError(f"a model of examples of {form.views} sequences cannot be exported, only saved")
+    if predictor.output == "positions" and predictor.model.mixer.fixed_length:
+        raise SpecError("labels of positions by a mixer of fixed length cannot be exported, only saved")
     longest = max(length or form.length, SHORTEST + 1)
-    if longest > form.length and predictor.networks[0].embed.adds_positions:
+    bounded = predictor.networks[0].embed.adds_positions or predictor.model.mixer.fixed_length
+    if longest > form.length and bounded:
         raise SpecError(f"the network knows {form.length} positions, and cannot be exported for {longest}")
     try:
         program = _program(Exported(predictor, longest), form, longest)

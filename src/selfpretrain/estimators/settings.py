@@ -223,7 +223,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             pooling=pooling or arms.model.pooling,
             positions=positions or arms.model.positions,
         )
-        lr = self.finetune_lr if isinstance(self.finetune_lr, int | float) else self.lr
+        lr = self.lr if isinstance(self.finetune_lr, str) else float(self.finetune_lr)
         pretrain = _change(arms.pretrain, self.pretrain_epochs, self.pretrain_lr)
         finetune = _change(arms.finetune, self.epochs, lr)
         scratch = _change(arms.scratch, self.epochs, self.lr)
@@ -244,7 +244,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         free = self.objective is not None and self.lr is None and self.finetune_lr == "auto"
         rates = RATES if free and self.rate is None else (self.rate,)
         found = [{"objective": name, "rate": rate} for name in objectives for rate in rates]
-        return found[: self.n_trials] if isinstance(self.n_trials, int) else found
+        return found if isinstance(self.n_trials, str) else found[: self.n_trials]
 
     def poolings(self, task: Task) -> list[Pooling]:
         """Return the poolings to try after that of ``recipe``; none where there is no choice."""
@@ -252,7 +252,7 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         if self.pooling != "auto" or not recipe.last.objective.pools or not recipe.model.mixer.denoises:
             return []
         left = None
-        if isinstance(self.n_trials, int):
+        if not isinstance(self.n_trials, str):
             left = self.n_trials - len(self.variants(task))
         return [pooling for pooling in POOLINGS if pooling != recipe.model.pooling][:left]
 
