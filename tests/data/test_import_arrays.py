@@ -431,7 +431,11 @@ MISTAKES = {
     "offsets": (lambda a: a | {"x": a["x"].ravel(), "offsets": np.arange(60)}, "rise from 0 to 720"),
     "split word": (lambda a: a | {"split": np.full(60, "tran")}, "'tran'; did you mean 'train'"),
     "split number": (lambda a: a | {"split": np.full(60, 3)}, "no split '3'"),
-    "no test": (lambda a: a | {"split": np.arange(60) % 2}, "the test split has no labelled example"),
+    "no test": (
+        lambda a: a | {"split": np.where(np.arange(60) % 2, "train", "val")},
+        "the test split has no labelled example",
+    ),
+    "no number of test": (lambda a: a | {"split": np.arange(60) % 2}, "but no 2 [(]test[)]"),
     "poor split": (lambda a: a | {"split": a["y"]}, "has only class"),
     "unseen class": (
         lambda a: a | {"split": np.where(a["y"] == 2, 1, np.arange(60) % 7 % 3)},
