@@ -54,10 +54,7 @@ def waited(steps):
     return {name: n for _, waits in steps for name, n in waits.items()}
 
 
-@pytest.mark.parametrize(
-    ("task", "objective"),
-    [("stdlib", "ngram-statistics"), pytest.param("digits", "masked", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("task", "objective"), [("digits", "masked"), ("stdlib", "ngram-statistics")])
 def test_compare_ends_and_its_steps_wait_for_nothing(task, objective, steps, tmp_path):
     command = ["compare", "--task", task, "--mixers", "attention", "--objective", objective]
     smoke = ["--seeds", "1", "--scale", "smoke", "--device", "cuda", "--jobs", "1", "-q"]
@@ -115,7 +112,7 @@ def test_stages_of_every_objective_end_and_wait_for_nothing(name, steps, tmp_pat
     assert waited(steps[:6]) == {}
 
 
-@pytest.mark.parametrize("mixer", ["attention", pytest.param("s4", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mixer", ["attention", "s4"])
 def test_stages_that_a_signal_stops_resume_to_the_same_bits(mixer, steps, tmp_path, monkeypatch):
     made, step = recipe(Masked(), mixer), train.step
 
@@ -229,7 +226,7 @@ def test_running_out_of_memory_ends_a_stage_and_not_the_study(tmp_path, capsys, 
     assert "the GPU ran out of memory" in page
 
 
-@pytest.mark.parametrize("mixer", ["attention", pytest.param("mega", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mixer", ["attention", "mega"])
 def test_a_stage_that_does_not_fit_recomputes_its_activations_and_keeps_its_name(
     mixer, tmp_path, monkeypatch
 ):

@@ -159,7 +159,8 @@ def test_only_objectives_that_pool_have_other_heads_with_another_pooling(objecti
 @every_case
 def test_sequences_are_embedded_as_the_head_sees_them(objective, task):
     head = objective.head(task.form, 8, "attention")
-    x, query = torch.randn(2, 5, 8, generator=generator("x")), torch.zeros(8)
+    x = torch.randn(2, 5, 8, generator=generator("x"))
+    query = torch.zeros(8)
     for name, weight in head.named_parameters():
         if name.endswith("query"):
             query = weight.data.normal_(generator=generator("query"))

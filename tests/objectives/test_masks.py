@@ -85,7 +85,8 @@ def test_channels_are_masked_by_themselves_and_only_masked_ones_count():
 @pytest.mark.parametrize(("levels", "metric"), [(None, "r2"), (8, "accuracy")])
 def test_scores_are_of_masked_channels_alone(levels, metric):
     form = replace(CHANNELS, signal=Values(3, levels, -4.0, 4.0))
-    batch, objective = channel_batch(), Spans(0.4, 3.0)
+    batch = channel_batch()
+    objective = Spans(0.4, 3.0)
     targets = objective.make_targets(batch, form, generator("channels"))
     asked = (targets.batch.inputs != batch.inputs)[targets.loss_mask]
     answers = targets.selected_labels()

@@ -54,7 +54,8 @@ def test_a_further_mixer_is_treated_as_the_first_row(name, first, rows):
 def test_a_further_mixer_has_what_the_first_row_has_at_the_small_scale(monkeypatch):
     monkeypatch.setattr(rivals, "ARMS", resolve_arms(USUAL))
     monkeypatch.setattr(rivals, "TUNED", {})  # what was chosen for one architecture and arm
-    images, paths = ImageJpeg(made_up=True), Paths(train=160, val=40, test=40)
+    images = ImageJpeg(made_up=True)
+    paths = Paths(train=160, val=40, test=40)
     for name, label, task in (("long-images", "Image", images), ("rivals", "Pathfinder", paths)):
         study = registry.find("studies", name).at_scale("small", seeds=1).with_mixers((SMALL_GRU,))
         cells = list(study.task_cells(label, task, paper_data.ROUGH))
