@@ -61,8 +61,6 @@ def write_bytes(path: Path, content: bytes) -> None:
 def replace_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file next to ``path`` that is synced and renamed to it when the block succeeds.
 
-    If power fails within seconds, the previous file may come back: whole, as its content was synced too.
-
     Raises:
         OSError: if there is something else than a file, such as /dev/null, which would be gone then.
     """
@@ -75,6 +73,7 @@ def replace_file(path: Path) -> Iterator[Path]:
         yield temporary
         fsync(temporary)
         temporary.replace(path)
+        fsync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
