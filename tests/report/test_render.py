@@ -79,6 +79,18 @@ def test_numbers_are_sorted_as_numbers(whole, make, scene):
                 assert not number or other_unit or entry.key is not None, (table.name, heading, entry.text)
 
 
+def test_rows_that_sum_up_stay_below_the_others(make, scene):
+    """In a foot of their own, which sorting a table does not move."""
+    models = {name: (0.6, 0.6, 0.7) for name in ("attention", "s4d", "lstm")}
+    tasks = [scene(task=f"task {at}", rows=models, seeds=1, test=50) for at in range(7)]
+    text = html.document(compose(analyse(read(make(*tasks)))))
+    feet = re.findall(r"<tfoot>(.*?)</tfoot>", text, re.DOTALL)
+    assert any("critical difference" in foot for foot in feet), feet
+    assert any("spent, each stage once" in foot for foot in feet), feet
+    bodies = "".join(re.findall(r"<tbody>(.*?)</tbody>", text, re.DOTALL))
+    assert "critical difference" not in bodies and "spent, each" not in bodies and "attention" in bodies
+
+
 def test_csv_has_every_cell_and_the_paper(whole):
     lines = list(csv.DictReader((whole / "results.csv").open(newline="")))
     assert len(lines) == 72 and {line["task"] for line in lines} == {"digits", "bidmc"}

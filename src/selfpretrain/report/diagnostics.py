@@ -76,6 +76,7 @@ def ranks(found: dict[str, Ranks]) -> ReportTable:
         "1 is the best. Friedman: whether all models are alike. Two models differ at 5 % if their ranks are "
         "further apart than the critical difference (Nemenyi; Demšar 2006). Over seeds, this holds for that "
         "task alone. A verdict on two models depends on which others are compared.",
+        footer=3 if found else 0,
     )
 
 

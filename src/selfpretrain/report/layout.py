@@ -30,6 +30,7 @@ class ReportTable:
     rows: tuple[tuple[Entry, ...], ...]
     caption: str = ""
     words: int = 1  # leading columns of text, left-aligned; the others are numbers
+    footer: int = 0  # last rows that sum up the others, and stay below them when a reader sorts
 
 
 @dataclass(frozen=True)

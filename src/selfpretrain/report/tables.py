@@ -164,9 +164,15 @@ def gains(analysis: Analysis) -> ReportTable:
     tests = _p_heading([gain for _, gain in known])
     if sum(p is not None for p in corrected) > 1:
         tests = (*tests, "Holm p")
-    lines = [(task.label, task.metric, gain, p) for (task, gain), p in zip(known, corrected, strict=True)] + [
-        ("average", analysis.tasks[0].metric, gain, None) for gain in analysis.overall
-    ]
+    units = {
+        task.label: "points" if task.metric.unit == "%" else format.unit(task.metric)
+        for task in analysis.tasks
+    }
+    several = len(set(units.values())) > 1
+    labels = {label: f"{label}, {unit}" if several else label for label, unit in units.items()}
+    lines = [
+        (labels[task.label], task.metric, gain, p) for (task, gain), p in zip(known, corrected, strict=True)
+    ] + [("average", analysis.tasks[0].metric, gain, None) for gain in analysis.overall]
     rows = []
     for label, metric, gain, p in lines:
         assert gain.estimate is not None, "contrasts without a pair are left out"
@@ -180,8 +186,6 @@ def gains(analysis: Analysis) -> ReportTable:
         )
         ps = (Entry(format.probability(of), key=of) for of in (gain.p, p)[: len(tests)])
         rows.append((*map(Entry, words), *numbers, *ps))
-    metrics = [task.metric for task in analysis.tasks]
-    counts = dict.fromkeys("points" if it.unit == "%" else format.unit(it) for it in metrics)
     ties = dict.fromkeys(format.tie(task.metric) for task in analysis.tasks)
     caption = (
         "95 % intervals: Student's t over seeds; and combined with the choice of test examples, which is "
@@ -192,7 +196,8 @@ def gains(analysis: Analysis) -> ReportTable:
         caption += " Holm: corrected for all models and tasks of the same comparison."
     if analysis.overall:
         caption += " Average: over tasks, seed by seed, not corrected."
-    title = f"Differences{f' in {next(iter(counts))}' if len(counts) == 1 else ''}, paired by seed"
+    unit = "" if several else f" in {next(iter(units.values()))}"
+    title = f"Differences{unit}, paired by seed"
     intervals = ("seeds only", "seeds and examples")
     headings = ("task", "model", "comparison", "verdict", "seeds", "difference", *intervals, *tests)
     return by_task(analysis, ReportTable("gains", title, headings, tuple(rows), caption, words=4))
@@ -226,7 +231,7 @@ def costs(analysis: Analysis) -> ReportTable:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
     if results.tried:
         caption += f" Spent: with the {format.plural(len(results.tried), 'stage')} of tuning."
-    return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption)
+    return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption, footer=1)
 
 
 def spent(analysis: Analysis) -> Entry:
