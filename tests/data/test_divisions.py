@@ -117,6 +117,20 @@ def test_val_is_drawn_from_train_alone(tmp_path, test):
     assert levels_of(made, "test") == {100} and levels_of(made, "train") == levels_of(made, "val") == {0}
 
 
+@pytest.mark.parametrize("name", ["README.txt", "readme.TXT", "License.txt"])
+def test_a_text_about_the_data_is_none_of_them(tmp_path, name):
+    for split in ("train", "test"):
+        write(tmp_path / "set" / f"{split}.csv", table(split, 12))
+    for label in ("bad", "good"):
+        (tmp_path / "texts" / label).mkdir(parents=True)
+        for number in range(9):
+            (tmp_path / "texts" / label / f"{number}.txt").write_text(f"{label} film {number}\n")
+    for folder, count in (("set", 24), ("texts", 18)):
+        (tmp_path / folder / name).write_text("These are films,\nand, as you see, this is a text.\n")
+        made = bring(tmp_path / folder)
+        assert sum(len(made.examples(split)) for split in SPLITS) == count, folder
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [

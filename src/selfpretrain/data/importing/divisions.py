@@ -17,6 +17,9 @@ ROLES |= dict.fromkeys(("eval", "evaluation"), "eval") | dict.fromkeys(UNLABELLE
 NO_DATA = ("__macosx", "@eadir", "thumbs.db", "desktop.ini")
 """Names, in lower case, of what systems leave in folders; names that begin with a dot are hidden as well."""
 
+DESCRIPTIONS = ("readme", "license", "licence", "copying", "citation")
+"""Names, in lower case and without ending, of texts about the data of a folder."""
+
 
 def visible_files(folder: Path) -> list[Path]:
     """Return all files below a folder, sorted; without those that are hidden or lie in a hidden folder.
@@ -36,6 +39,11 @@ def visible_files(folder: Path) -> list[Path]:
             found += [Path(place, name) for name in files if not _is_hidden(name)]
             waiting += [Path(place, name) for name in folders if os.path.islink(os.path.join(place, name))]
     return sorted(file for file in found if file.is_file())
+
+
+def describes(file: Path) -> bool:
+    """Return whether a file is a text about the data rather than a part of them, by its name."""
+    return file.suffix.lower() == ".txt" and file.stem.lower() in DESCRIPTIONS
 
 
 def _is_hidden(name: str) -> bool:

@@ -16,7 +16,7 @@ from ..store import DatasetWriter, StoredDataset, open_writer, remove_abandoned
 from . import arrays
 from .builder import build
 from .columns import read_table
-from .divisions import role_of, visible_files
+from .divisions import describes, role_of, visible_files
 from .long_tables import read_long, share_events
 from .media_files import read_listed, read_media
 from .options import LONG, WIDE, ImportOptions
@@ -50,7 +50,8 @@ def _plan(origin: str, options: ImportOptions) -> ImportPlan:
         others = sorted(p.name for p in path.parent.glob("*"))[:1000]
         raise DataError(f"there is no {origin}{nearest(path.name, others) if others else ''}")
     check_regular(path)
-    suffixes = {ending(file) for file in (visible_files(path) if path.is_dir() else [path])}
+    files = [file for file in visible_files(path) if not describes(file)] if path.is_dir() else [path]
+    suffixes = set(map(ending, files))
     if options.test:
         return _of_two(origin, options)
     if ".ts" in suffixes:

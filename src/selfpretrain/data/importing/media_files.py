@@ -18,7 +18,7 @@ from .. import audio
 from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from ..splits import UNLABELLED
-from .divisions import divide, folder_roles, role_of, visible_files
+from .divisions import describes, divide, folder_roles, role_of, visible_files
 from .options import ImportOptions
 from .plan import ImportPlan, at_position
 from .recordings import SOUNDS, as_format, read_recording, sample_format, scaled
@@ -250,7 +250,11 @@ def media_in(folder: Path) -> list[Path]:
     Raises:
         DataError: if there is neither.
     """
-    found = [file for file in visible_files(folder) if file.suffix.lower() in SOUNDS + TEXTS]
+    found = [
+        file
+        for file in visible_files(folder)
+        if file.suffix.lower() in SOUNDS + TEXTS and not describes(file)
+    ]
     if not found:
         raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")
     return [file for file in found if file.suffix.lower() in SOUNDS] or found

@@ -88,8 +88,10 @@ def check_unpacked(file: Path, size: int, advice: str) -> None:
     Raises:
         DataError: if it does.
     """
+    if size <= MAX_UNPACKED:
+        return
     packed = file.stat().st_size
-    if size > max(MAX_UNPACKED, MAX_RATIO * packed):
+    if size > MAX_RATIO * packed:
         raise DataError(
             f"{file.name}: its {packed:,} bytes would become {size:,} or more; if that is right, save it "
             f"with {advice}"

@@ -23,7 +23,7 @@ from ...errors import DataError, install, join_names
 from ..download import connection_problem
 from ..sequences import SURROGATE, grouped
 from ..splits import UNLABELLED
-from .divisions import divide, roles_of, visible_files
+from .divisions import describes, divide, roles_of, visible_files
 from .source import check_column, check_unpacked, ending, halved, lines, opened, readable
 from .text_rows import RowPlaces, TextRow, TextRows, arff_rows, csv_rows
 
@@ -147,7 +147,7 @@ def open_table(path: Path, encoding: str = "", header: bool = True, apart: bool 
     """
     if path.is_dir():
         found = visible_files(path)
-        files = [file for file in found if ending(file) in SUFFIXES]
+        files = [file for file in found if ending(file) in SUFFIXES and not describes(file)]
         if not files:
             raise DataError(f"{path} holds no table; known: {', '.join(SUFFIXES)}")
         unread = [file.relative_to(path).as_posix() for file in found if file not in files]
