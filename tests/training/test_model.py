@@ -64,6 +64,18 @@ def test_batch_norm_leaves_padding_out_of_its_statistics():
     torch.testing.assert_close(net(x, padding_mask), net(other, padding_mask))
 
 
+def test_a_frozen_batch_norm_keeps_its_statistics():
+    """As in a head alone on pretrained features: these must not move while it is trained."""
+    net = build(Model(Attention(heads=2), 8, 1, norm="batch")).train()
+    x, padding_mask = torch.randint(5, (4, 9)), torch.ones(4, 9, dtype=torch.bool)
+    net(x, padding_mask)
+    freeze(net, ("blocks.*", "norm.*"))
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    trained = net(x, padding_mask)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    torch.testing.assert_close(trained, net.eval()(x, padding_mask))
+
+
 def test_networks_without_mlps_of_two_views_and_with_other_heads():
     assert not [n for n, _ in build(Model(S4D(states=4), 8, expand=0)).named_parameters() if ".mlp." in n]
     form = SequenceSpec(Tokens(vocab=5), 10, Classes(("a", "b", "c")), views=2)

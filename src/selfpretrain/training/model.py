@@ -318,14 +318,18 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
-        """Normalise every channel by the batch's mean and variance (in eval mode: running averages)."""
-        alone = not self.training or (padding_mask is None and distributed.world_size() == 1)
+        """Normalise every channel by the batch's mean and variance, or by running averages.
+
+        These count in eval mode, and where the layer is frozen: then they stay as they are.
+        """
+        by_batch = self.training and self.weight.requires_grad
+        alone = not by_batch or (padding_mask is None and distributed.world_size() == 1)
         if alone and x.device.type != "cpu":  # the library's kernel keeps ``x`` alone for the backward pass
-            statistics = (self.mean, self.variance, self.weight, self.bias, self.training, self.momentum)
+            statistics = (self.mean, self.variance, self.weight, self.bias, by_batch, self.momentum)
             return F.batch_norm(x.flatten(0, 1), *statistics, eps=1e-5).view_as(x)
         mean = self.mean
         variance = self.variance
-        if self.training:
+        if by_batch:
             real = (
                 x.new_ones(*x.shape[:2], 1) if padding_mask is None else padding_mask[..., None].to(x.dtype)
             )
