@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from selfpretrain.errors import SpecError
+from selfpretrain.tasks import image_patches
 from selfpretrain.tasks.common.images import cells_to_patches
 from selfpretrain.tasks.image_patches import ImagePatches
 
@@ -50,6 +52,14 @@ def test_a_plan_needs_no_pictures(source, patches, tmp_path, monkeypatch):
 def test_more_labels_than_images_are_refused():
     with pytest.raises(ValidationError, match="labels=9 of train=8"):
         ImagePatches(train=8, labels=9)
+
+
+def test_more_images_than_the_source_has_are_refused(monkeypatch):
+    kept = np.zeros((12, 64), np.uint8), np.arange(12) % 10
+    monkeypatch.setattr(image_patches, "_load_tokens", lambda task: {"train": kept})
+    assert len(ImagePatches(train=12).load("train")) == 12
+    with pytest.raises(SpecError, match="image-jpeg has 12 train images, not 13; lower train=13"):
+        ImagePatches(train=13).load("train")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from ..config import Count, spec
 from ..data.dataset import SequenceDataset
 from ..data.spec import SPLITS, Classes, SequenceSpec, Split, Tokens
 from ..data.splits import check_labels, limit_labels, stratified_order
+from ..errors import SpecError
 from ..registry import find
 from .base import Card, DatasetStub, Task, with_stub
 from .common.augmentations import Pictures
@@ -70,13 +71,20 @@ class ImagePatches(Task):
         return SequenceSpec(Tokens(SHADES**4), side**2, cast(Classes, form.target))
 
     def load(self, split: Split) -> SequenceDataset:
-        """Return the images of a split as sequences of patch tokens."""
+        """Return the images of a split as sequences of patch tokens.
+
+        Raises:
+            SpecError: if the source has fewer than are asked for.
+        """
         examples = self.stub.examples(split) if self.stub else self._images(split)
         return limit_labels(examples, self.labels) if split == "train" else examples
 
     def _images(self, split: Split) -> SequenceDataset:
         tokens, labels = _load_tokens(self.origin)[split]
-        order = stratified_order(labels, 0)[: getattr(self, split)]
+        number = getattr(self, split)
+        if number > len(labels) and not self.made_up:
+            raise SpecError(f"{self.source} has {len(labels):,} {split} images, not {number:,}; lower {split}={number}")
+        order = stratified_order(labels, 0)[:number]
         return SequenceDataset.from_array(tokens[order], labels[order])
 
     def stubbed(self) -> "ImagePatches":
