@@ -19,6 +19,7 @@ from .runner.forecast import Forecast, forecast, with_tuning
 from .runner.plan import Plan
 from .runner.run import StageQueue, begin, detach, finish
 from .runner.sequential import expected_seeds, reached
+from .runner.trackers.base import tracking
 from .runner.tuning import trials_of, tune
 from .runner.workspace import Workspace, run_context
 from .studies.arms.base import USUAL, Arm
@@ -222,7 +223,7 @@ def run_request(
         Interrupted: when asked to stop; the same call resumes.
         DoesNotFit: if a stage needs more memory than there is; all others are done, and in the report.
     """
-    with run_context(workspace) as here:
+    with run_context(workspace) as here, tracking(here):
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
             planned = plan_request(request)
         folder = reached(restore_bundled(request, planned.plan, here))
@@ -233,6 +234,7 @@ def run_request(
                 if distributed.is_main() and request.digest:
                     folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
+                folder = ExperimentFolder(plan, here, request.bundled)
             try:
                 folder = begin(plan, here, request.bundled)
                 todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))

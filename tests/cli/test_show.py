@@ -159,7 +159,8 @@ def test_a_study_keeps_what_is_needed_where_data_are_not(here, traced):
     assert manifest.stem in unasked[0]["how"]
     edit(manifest, lambda prints: prints["test"].__setitem__(0, prints["train"][0]))
     leaking = clean | {"test": [1, sizes["test"]]}
-    assert [seen["shared"] for seen in traced(stage)["chain"]] == [leaking] * 2
+    assert [seen["shared"] for seen in traced(stage, "--no-data")["chain"]] == [leaking] * 2
+    assert [seen["shared"] for seen in traced(stage)["chain"]] == [clean] * 2  # from the data, as they are
     manifest.write_text("{")  # damaged, it proves nothing
     assert [seen["shared"] for seen in traced(stage, "--no-data")["chain"]] == [{}] * 2
     manifest.unlink()

@@ -220,4 +220,4 @@ def test_smoke_runs_take_any_label_budget(home, random):
             < int(train.labelled.any(-1).sum() if train.labelled.ndim > 1 else train.labelled.sum())
             <= len(train)
         )
-    assert Imported("mine", rows=30, longest=4).tiny() == Imported("mine", rows=30, longest=4)
+    assert Imported("mine", rows=30, longest=4).tiny() == Imported("mine", rows=30, held=50, longest=4)

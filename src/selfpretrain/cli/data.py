@@ -132,6 +132,7 @@ def _imported(made: "StoredDataset") -> dict[str, str]:
 
     from ..data.spec import SPLITS, ClassSets, Reals, Tokens
     from ..report.format import plural
+    from ..tasks.inspect.preview import number_text
 
     form = made.form
     targets = made.whole.targets.numpy()
@@ -150,8 +151,8 @@ def _imported(made: "StoredDataset") -> dict[str, str]:
         pairs = [f"{name} {count:,}" for name, count in zip(form.target.names, known, strict=True)]
         found["classes"] = ", ".join(pairs[:SHOWN]) + (f" ... ({len(pairs)})" if len(pairs) > SHOWN else "")
     else:
-        mean = form.target.centre + made.offsets.target
-        found["real numbers"] = f"mean {mean:.4g}, standard deviation {form.target.spread:.4g}"
+        mean = number_text(form.target.centre, made.offsets.target)
+        found["real numbers"] = f"mean {mean}, standard deviation {form.target.spread:.4g}"
     return found
 
 

@@ -41,10 +41,17 @@ def choice(flag: str, words: Any, what: str) -> Any:
 
 
 def set_data_root(folder: Path | None) -> Path | None:
-    """Prepend a folder to the data folders of this process and its children; others are still searched."""
+    """Prepend a folder to the data folders of this process and its children; others are still searched.
+
+    Raises:
+        SpecError: if its name cannot be one of several.
+    """
     if folder is not None:
         from ..data import paths
 
+        if os.pathsep in str(folder.absolute()):
+            said = f"{folder.absolute()} holds {os.pathsep!r}, which divides the folders of {paths.VARIABLE}"
+            raise SpecError(f"--data-root: {said}; rename it")
         before = os.environ.get(paths.VARIABLE, "")
         os.environ[paths.VARIABLE] = os.pathsep.join([str(folder.absolute()), *([before] if before else [])])
     return folder

@@ -102,12 +102,20 @@ def min_groups(groups: np.ndarray) -> int:
 
 
 def _split_by_group(
-    classes: np.ndarray, groups: np.ndarray, seed: int, shares: Sequence[float], fewest: Sequence[int]
+    classes: np.ndarray,
+    groups: np.ndarray,
+    seed: int,
+    shares: Sequence[float],
+    fewest: Sequence[int],
+    train: int | None = 0,
 ) -> np.ndarray:
     """Return (n,) the part of every row: largest groups first, each placed where the balance suffers least.
 
+    The last group of a class that train lacks goes there.
+
     Args:
         shares, fewest: per part: its share of all rows, and its minimum number of groups.
+        train: number of the part to train on; None: there is none.
     """
     _, group = np.unique(groups, return_inverse=True)
     counts = np.zeros((group.max() + 1, classes.max() + 1))
@@ -119,9 +127,15 @@ def _split_by_group(
     random = np.random.RandomState(seed).permutation(len(counts))
     order = np.lexsort((random, -counts.sum(1)))
     missing = np.array(fewest)
+    waiting = (counts > 0).sum(0)  # groups of every class that have no part yet
     for left, group_row in zip(range(len(order), 0, -1), order, strict=True):
         # Once the groups left only just cover the minimum of every part, parts below it come first.
         choices = np.flatnonzero(missing > 0) if missing.clip(0).sum() >= left else places
+        present = counts[group_row] > 0
+        if train is not None and (present & (waiting == 1) & (held[train] == 0)).any():
+            empty = (missing == np.array(fewest)) & (places != train)  # parts that need a group of those left
+            choices = places[train : train + 1] if empty.sum() < left else choices
+        waiting -= present
         # Squared distance from the class counts that each part should have.
         cost = [np.square(held + counts[group_row] * (places == c)[:, None] - wanted).sum() for c in choices]
         part[group_row] = choices[int(np.argmin(cost))]
@@ -148,7 +162,8 @@ def fold_splits(
         raise DataError(f"{n_groups} groups cannot fill {folds} folds; take fewer")
     share = SHARES[1] / (SHARES[0] + SHARES[1])
     part = np.zeros(len(classes), dtype=np.int64)
-    test = _split_by_group(classes, labelled_groups, 0, (1 / folds,) * folds, (1,) * folds) == fold
+    part_of = _split_by_group(classes, labelled_groups, 0, (1 / folds,) * folds, (1,) * folds, train=None)
+    test = part_of == fold
     part[test] = 2
     part[~test] = _split_by_group(
         classes[~test], labelled_groups[~test], 0, (1 - share, share), (1, min_groups(labelled_groups[~test]))
@@ -193,11 +208,8 @@ def assign_splits(
     split = _new_split(strata, groups, equal, seed)
     if groups is None:
         return split, notes
-    copies = _earlier_copies(split, equal)
-    if copies.any():
-        left_out = "copies of sequences that another group has in a later split are left out"
-        notes.append(f"{copies.sum():,} {left_out}")
-    return np.where(copies, LEFT_OUT, split), notes
+    split, said = _without_copies(split, equal)
+    return split, [*notes, *said]
 
 
 def _keep_split(
@@ -217,9 +229,13 @@ def _keep_split(
         if groups is not None and len(np.unique(groups[known])) < len(SPLITS):
             raise DataError("train has too few groups to draw val from; give a val split as well")
         inner = _new_split(strata[train], None if groups is None else groups[train], equal[train], seed)
-        split[train[inner == 1]] = 1
-        notes.append(f"there is no val split: {int((inner == 1).sum()):,} examples of train are now val")
-    copies = int(_earlier_copies(split, equal).sum())
+        drawn = np.where(inner == 1, 1, 0)
+        notes.append(f"there is no val split: {int(drawn.sum()):,} examples of train are now val")
+        if groups is not None:
+            drawn, said = _without_copies(drawn, equal[train])
+            notes += said
+        split[train] = drawn
+    copies = int((_earlier_copies(split, equal) & (split != LEFT_OUT)).sum())
     if copies:
         notes.append(f"{copies:,} sequences are found again in a later split; the split is kept as given")
     return split, notes
@@ -245,6 +261,13 @@ def _new_split(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray,
     split_of_unit = np.zeros(len(labelled), dtype=np.int64)
     split_of_unit[unit[first_rows]] = split_rows(row_strata[first_rows], None, seed)
     return split_of_unit[unit]
+
+
+def _without_copies(split: np.ndarray, equal: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return a split by group without sequences that are equal to one of a later part, and a note on them."""
+    copies = _earlier_copies(split, equal)
+    said = f"{copies.sum():,} copies of sequences that another group has in a later split are left out"
+    return np.where(copies, LEFT_OUT, split), [said] if copies.any() else []
 
 
 def _earlier_copies(split: np.ndarray, equal: np.ndarray) -> np.ndarray:

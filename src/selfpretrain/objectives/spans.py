@@ -36,7 +36,7 @@ class Spans(Denoise):
     distance: Distance = "auto"  # loss of values: levels (cross-entropy) if they are quantised, else l1
 
     def __post_init__(self) -> None:
-        if self.length * (1 - self.rate) < 1:
+        if self.length * (1 - self.rate) < 1 - 1e-9:  # 10 * (1 - 0.9) is below 1
             raise SpecError(
                 f"stretches of {self.length:g} positions cannot leave a share of {1 - self.rate:g} unmasked; "
                 f"raise length to at least {1 / (1 - self.rate):.3g}, or lower rate"

@@ -154,7 +154,8 @@ class TaskAnalysis:
         """Return the best simple baseline, chance included, and its score; ("", -inf) if there is none."""
         level = self.task.card.chance
         chance = {} if level is None else {"chance": level}
-        return max((chance | self.task.baselines).items(), key=lambda item: item[1], default=("", -math.inf))
+        known = {name: score for name, score in self.task.baselines.items() if not math.isnan(score)}
+        return max((chance | known).items(), key=lambda item: item[1], default=("", -math.inf))
 
     @property
     def late(self) -> dict[str, tuple[int, int]]:

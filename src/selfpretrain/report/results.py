@@ -17,7 +17,7 @@ from ..errors import StoreError
 from ..system.files import Json, read_json
 from .paper_numbers import PaperNumber
 from .sequential import SequentialDesign
-from .stage_results import OUR_OBJECTIVES, RUN_AGAIN, StageResult, joined, parsed, read_stage
+from .stage_results import RUN_AGAIN, StageResult, joined, parsed, read_stage
 from .statistics import CONFIDENCE
 
 FORMAT = 3  # format version of study.json
@@ -414,7 +414,7 @@ def pooled(folds: Sequence[CellResult]) -> CellResult:
         }
         for split, known in parts[0].scores.items()
     }
-    if answers is not None and parts[0].objective in OUR_OBJECTIVES:
+    if answers is not None and all(part.scored_by_answers for part in parts):
         scores["test"]["score"] = answers.score()
     *before, last = (stage for fold in folds for stage in fold.stages)
     return replace(folds[0], stages=(*before, replace(last, scores=scores, folds=parts)))

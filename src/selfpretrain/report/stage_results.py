@@ -154,7 +154,7 @@ def contradiction(stage: str, result: Mapping[str, Any], kept: Predictions | Non
     recomputed = kept.score()
     ours = result.get("objective") in OUR_OBJECTIVES
     for name in dict.fromkeys((kept.metric, *(["score"] if ours else []))):
-        if name in test and not np.isclose(test[name], recomputed, CLOSE, CLOSE, equal_nan=True):
+        if name in test and not _near(test[name], recomputed):
             return f"it says {name} {test[name]:.6g}, its predictions give {recomputed:.6g}"
     return ""
 
@@ -240,6 +240,22 @@ class StageResult:
             return joined([fold.predictions for fold in self.folds])
         path = self.folder / "predictions.safetensors"
         return read_predictions(path, self.files.get(path.name, ""))
+
+    @property
+    def scored_by_answers(self) -> bool:
+        """Return whether its test score is that of its predictions, as with all labelled objectives of ours.
+
+        Equal targets have no R2, so their predictions tell nothing of the score.
+        """
+        kept = self.predictions
+        if kept is None:
+            return False
+        equal = kept.metric == "r2" and np.ptp(kept.target) == 0
+        return equal or _near(self.scores["test"]["score"], kept.score())
+
+
+def _near(one: float, other: float) -> bool:
+    return bool(np.isclose(one, other, CLOSE, CLOSE, equal_nan=True))
 
 
 def read_stage(folder: Path) -> StageResult | None:

@@ -231,7 +231,9 @@ def costs(analysis: Analysis) -> ReportTable:
         caption += f" The cells ask for {results.asked} stages, {results.different} of them different."
     if results.tried:
         caption += f" Spent: with the {format.plural(len(results.tried), 'stage')} of tuning."
-    return ReportTable("costs", "One run of every arm, and all runs", headings, tuple(rows), caption, footer=1)
+    return ReportTable(
+        "costs", "One run of every arm, and all runs", headings, tuple(rows), caption, footer=1
+    )
 
 
 def spent(analysis: Analysis) -> Entry:

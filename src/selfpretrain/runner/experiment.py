@@ -78,6 +78,10 @@ class Finished:
         return self.workspace.stage(self.as_run(recipe))
 
 
+MAX_NAME = 100
+"""Longest part of a folder's name that is made of names of tasks."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A study as the runner sees it: cells, and how to report them."""
@@ -111,7 +115,10 @@ class Experiment:
         """
         if self.lasting:
             return f"{self.name}-{self.scale}"
-        tasks = "+".join(dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells))
+        named = list(dict.fromkeys(file_name_of(cell.recipe.task) for cell in self.cells))
+        tasks = "+".join(named)
+        if len(tasks) > MAX_NAME:
+            tasks = f"{named[0][:MAX_NAME]}-and-{len(named) - 1}-more"
         if self.digest:
             return f"{self.name}-{tasks}-{self.digest}"
         cells = self.first_analysis

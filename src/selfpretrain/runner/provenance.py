@@ -238,27 +238,25 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
 
     Their hashes are computed from the data, or else read from a manifest that an experiment has left.
     """
-    task = ""
-    manifest: Json = {}
+    train = [] if isinstance(data, str) else training_data(data).digests()
+    how = data if isinstance(data, str) else "hashed again from the data"
+    if isinstance(data, Recipe) and train and examples_digest(train) == digest:
+        hashes = example_hashes(data.task)
+        return {s: _known_among(hashes[s], train) for s in HELD_OUT}, how
+    how = "the data found here are not those it was trained on" if train else how
     for path in sorted(runs.glob("manifests/*.json")):
         content = RunDir(path.parent).read_cache(path.name)  # a damaged one proves nothing
         complete = all(isinstance(content.get(split), list) for split in SPLITS)
         if complete and examples_digest(content["train"]) == digest:
-            task = path.stem
-            manifest = content
-            break
-    train = [] if isinstance(data, str) else training_data(data).digests()
-    how = data if isinstance(data, str) else "hashed again from the data"
-    if examples_digest(train) != digest:
-        how = "the data found here are not those it was trained on" if train else how
-        train = manifest.get("train", [])
-        how = f"by the manifest of {task}; {how}" if train else how
-    elif not manifest and isinstance(data, Recipe):
-        manifest = {str(split): hashes for split, hashes in example_hashes(data.task).items()}
-    if not train:
-        return {}, how
+            shared = {s: _known_among(content[s], content["train"]) for s in HELD_OUT}
+            return shared, f"by the manifest of {path.stem}; {how}"
+    return {}, how
+
+
+def _known_among(held_out: list[str], train: list[str]) -> tuple[int, int]:
+    """Return how many held-out examples are among those to train on, and of how many."""
     known = set(train)
-    return {s: (sum(one in known for one in manifest[s]), len(manifest[s])) for s in HELD_OUT}, how
+    return sum(one in known for one in held_out), len(held_out)
 
 
 def recipe_in_words(plain: Json) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from torch import Tensor
@@ -153,7 +154,7 @@ class RunDir:
     @property
     def attempts(self) -> list["RunDir"]:
         """Unpublished attempts at this stage, newest first."""
-        attempts = [RunDir(path) for path in self.path.parent.glob(f"{self.name}{PART}*")]
+        attempts = [RunDir(path) for path in self.path.parent.glob(f"{escape(self.name)}{PART}*")]
         return sorted(attempts, key=RunDir._mtime, reverse=True)
 
     @property

@@ -3,10 +3,11 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
-from ..errors import SpecError
+from ..errors import DoesNotFit, SpecError
 from ..registry import name_of
 from ..system.files import Json
 from ..training.recipe import Recipe, stage_id
@@ -76,7 +77,8 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     settings = space.settings()
     trials = trials_of(experiment, space)
     tried = [recipe for recipes in trials.values() for recipe in recipes]
-    run_recipes(tried, workspace, tested=False)
+    with suppress(DoesNotFit):  # all others have been tried; it is the worst, and its cell says why
+        run_recipes(tried, workspace, tested=False)
     scores = {
         place: [_validation_score(workspace.stage(recipe)) for recipe in recipes]
         for place, recipes in trials.items()
@@ -105,7 +107,12 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
 
 
 def _validation_score(stage: RunDir) -> float:
-    """Return the score of a trial on validation; without a finite score and loss it is below all others."""
+    """Return the score of a trial on validation; without a finite score and loss it is below all others.
+
+    So it is if it did not fit into memory.
+    """
+    if not stage.finished:
+        return -math.inf
     val = stage.read(RESULT)["scores"]["val"]
     finite = math.isfinite(val["score"]) and math.isfinite(val["loss"])
     return float(val["score"]) if finite else -math.inf

@@ -24,6 +24,7 @@ from ..errors import SpecError
 from ..mixers.attention import Attention
 from ..registry import name_of
 from ..runner.experiment import Cell, Finished
+from ..runner.tuning import SearchSpace
 from ..system.files import Json
 from ..tasks.digits import Digits
 from ..tasks.paths import Paths
@@ -45,6 +46,7 @@ class LabelFraction(Study):
 
     contrasts = ((SPT, MATCHED), (SPT, SCRATCH))
     figure = "lines"
+    space = SearchSpace(batch=())  # a batch has at most as many examples as have a label
 
     tasks: tuple[Digits | Paths, ...]
     arms: tuple[ArmRecipes, ...]  # one per task

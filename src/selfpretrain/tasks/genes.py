@@ -24,7 +24,7 @@ from ..data.dataset import SequenceDataset
 from ..data.download import Download
 from ..data.paths import explain_errors
 from ..data.spec import PositionClasses, SequenceSpec, Split, Tokens
-from ..data.splits import min_groups, split_rows
+from ..data.splits import limit_labels, min_groups, split_rows
 from ..data.store import DatasetWriter
 from ..errors import DataError, SpecError
 from .base import Card, DatasetStub, with_stub
@@ -87,16 +87,19 @@ class Genes(Prepared):
         """Return the windows of a split; their groups are the loci.
 
         Raises:
-            SpecError: if there are fewer training loci than ``loci``.
+            SpecError: if there are fewer training loci than ``loci``, or fewer labelled windows of these than
+                ``labels``.
         """
-        examples = super().load(split)
-        if split != "train" or self.loci is None or self.stub or examples.groups is None:
-            return examples
+        if split != "train" or self.loci is None or self.stub:
+            return super().load(split)
+        examples = self.data().examples(split)
+        assert examples.groups is not None, "written with every window"
         known = examples.groups[examples.labelled].amax() + 1
         if self.loci > known:
             raise SpecError(f"loci={self.loci}, but {known} training loci have labels; lower it")
         kept = (examples.groups < self.loci)[:, None]
-        return replace(examples, targets=torch.where(kept, examples.targets, UNKNOWN))
+        examples = replace(examples, targets=torch.where(kept, examples.targets, UNKNOWN))
+        return limit_labels(examples, self.labels)
 
     def with_all_labels(self) -> "Genes":
         """Return the task with the labels of all loci."""

@@ -83,7 +83,9 @@ class ImagePatches(Task):
         tokens, labels = _load_tokens(self.origin)[split]
         number = getattr(self, split)
         if number > len(labels) and not self.made_up:
-            raise SpecError(f"{self.source} has {len(labels):,} {split} images, not {number:,}; lower {split}={number}")
+            raise SpecError(
+                f"{self.source} has {len(labels):,} {split} images, not {number:,}; lower {split}={number}"
+            )
         order = stratified_order(labels, 0)[:number]
         return SequenceDataset.from_array(tokens[order], labels[order])
 

@@ -25,7 +25,7 @@ from .common.stored import StoredTask
 
 MIN_LENGTH = 24
 MAX_LENGTH = 48
-TRAIN_PER_HELD_OUT = 4  # with ``rows``, val and test each keep one example per this many training examples
+TINY = {"rows": 200, "held": 50, "longest": 512}  # at most, in a smoke run
 
 
 @spec
@@ -43,7 +43,8 @@ class Imported(StoredTask):
 
     name: str = ""
     labels: Count | None = None  # training examples that keep their label, nested; None: all
-    rows: Count | None = None  # training examples to use, a stratified subset; None: all
+    rows: Count | None = None  # labelled training examples to use, stratified, and others alike; None: all
+    held: Count | None = None  # validation examples to use, and as many for testing; None: all
     longest: Count | None = None  # truncate sequences to this many positions; None: no truncation
 
     @property
@@ -60,11 +61,8 @@ class Imported(StoredTask):
             SpecError: if ``labels`` does not fit.
         """
         examples = self.data().examples(split)
-        if self.rows:  # a stratified subset of the labelled examples, in their original order
-            count = self.rows if split == "train" else -(-self.rows // TRAIN_PER_HELD_OUT)
-            known = examples.labelled.nonzero()[:, 0].numpy()
-            order = stratified_order(strata_of(examples.targets.numpy()[known]), 0)
-            examples = examples.take(torch.from_numpy(np.sort(known[order[:count]])))
+        if count := self.rows if split == "train" else self.held:
+            examples = _subset(examples, count)
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
         if split != "train":
@@ -75,13 +73,12 @@ class Imported(StoredTask):
         """Return the same data in folds by group."""
         if self.data().whole.groups is None:
             raise SpecError(f"{self.name} has no groups; import it again with --group COLUMN")
-        return Fold(self.name, self.labels, self.rows, self.longest, folds)
+        return Fold(self.name, self.labels, self.rows, self.held, self.longest, folds)
 
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
-        rows = min(self.rows or 200, 200)
-        longest = min(self.longest or 512, 512)
-        return replace(self, rows=rows, longest=longest, labels=None) if self.name else self
+        sizes = {name: min(vars(self)[name] or most, most) for name, most in TINY.items()}
+        return replace(self, **sizes, labels=None) if self.name else self
 
     def data(self) -> StoredDataset:
         """Return the imported set.
@@ -101,6 +98,16 @@ class Imported(StoredTask):
             )
         meta = folders[self.name] / "meta.json"
         return folders[self.name], meta.stat().st_mtime_ns
+
+
+def _subset(examples: SequenceDataset, count: int) -> SequenceDataset:
+    """Return a stratified subset of labelled examples, in their order, and as large a share of the others."""
+    labelled = examples.labelled.numpy()
+    known, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
+    order = stratified_order(strata_of(examples.targets.numpy()[known]), 0)
+    share = min(1.0, count / max(len(known), 1))
+    some = stratified_order(np.zeros(len(others), dtype=np.int64), 0)[: round(share * len(others))]
+    return examples.take(torch.from_numpy(np.sort(np.concatenate([known[order[:count]], others[some]]))))
 
 
 @spec

@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
@@ -14,12 +13,12 @@ from ..near_duplicates import find_similar, fingerprints
 from ..offsets import BLUR, EXACT, Offsets, blurred, centred, offsets_of
 from ..sequences import MAX_TOKENS, Sequences, interpolate, not_tokens
 from ..spec import SPLITS, SequenceSpec, Signal, Tokens
-from ..splits import MIN_GROUPS, UNLABELLED, assign_splits, split_number
+from ..splits import MIN_GROUPS, assign_splits, split_number
 from ..store import DatasetWriter, StoredDataset
 from . import MissingPolicy
 from .label_columns import LabelColumn, lookalikes
 from .options import ImportOptions
-from .plan import ImportPlan
+from .plan import ImportPlan, without_labels
 from .source import first_true
 
 CHOICES = (
@@ -48,7 +47,7 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     if not len(found.lengths):
         raise DataError("there is no sequence to import")
     counts: dict[str, int] = {}
-    found = label_column.separate(_unlabelled(found, counts), plan.name)
+    found = label_column.separate(without_labels(found, counts), plan.name)
     found, offsets = _usable(found, plan, counts)
     if not len(found.lengths):
         raise DataError("there is no sequence to import")
@@ -68,7 +67,10 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     split, split_notes = assign_splits(strata, groups, given, equal, options.split_seed)
     counts = {
         f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
-        "sequences have no label; they serve pretraining": int((strata < 0).sum()),
+        "sequences have no label; they serve pretraining": int(((strata < 0) & (split == 0)).sum()),
+        "sequences without a label are in val or test, with their group, and serve nothing": int(
+            ((strata < 0) & (split > 0)).sum()
+        ),
     } | counts
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
     notes += split_notes + _on_numbers(found) + labels.check(split, split >= 0)
@@ -108,20 +110,6 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     return out.finish(SequenceSpec(signal, int(lengths.max()), labels.target(split)), about | facts)
 
 
-def _unlabelled(found: Sequences, counts: dict[str, int]) -> Sequences:
-    """Return sequences without labels where the split is called unlabelled; these are for train."""
-    if "split" not in found.columns:
-        return found
-    split = found.columns["split"]
-    label = found.columns["label"]
-    extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
-    ignored = pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
-    counts["labels of a part that is called unlabelled are ignored"] = ignored
-    kept = pc.if_else(extra, None, np.arange(len(split)))
-    columns = {"label": label.take(kept), "split": pc.if_else(extra, SPLITS[0], split)}
-    return replace(found, columns={**found.columns, **columns})
-
-
 def _usable(
     found: Sequences, plan: ImportPlan, counts: dict[str, int]
 ) -> tuple[Sequences, tuple[float, ...]]:
@@ -136,6 +124,8 @@ def _usable(
         counts["whole numbers among the values are rounded to float32"] = _rounded(flat)
         counts[f"sequences {BLUR}"] = blurred(flat, found.lengths)
         found = _fill_missing(replace(found, flat=flat), options.missing, plan)
+    elif options.missing == "drop" and found.flat.dtype.kind == "f":
+        found = found.take(~found.owners(np.isnan(found.flat)))
     empty = found.lengths == 0
     if empty.any():
         if options.missing != "drop":

@@ -39,10 +39,26 @@ def named_classes(labels: pa.Array, names: list[str], where: Where) -> pa.Array:
     return pc.take(pa.array(names, pa.large_string()), pc.if_else(pc.less(numbers, 0), None, numbers))
 
 
+def named_lists(lists: pa.Array, names: list[str], where: Where) -> pa.Array:
+    """Return lists of the names of label numbers, see ``named_classes``."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    owners = np.repeat(np.arange(len(lists)), lengths)
+    found = named_classes(lists.flatten(), names, lambda at: where(int(owners[at])))
+    return lists_of(found, lengths, lists.is_valid().to_numpy(zero_copy_only=False))
+
+
 def label_words(
-    cells: pa.Array, options: ImportOptions, decimal: Sign, where: Where, changed: dict[str, str]
+    cells: pa.Array,
+    options: ImportOptions,
+    decimal: Sign,
+    where: Where,
+    changed: dict[str, str],
+    names: list[str],
 ) -> pa.Array:
     """Return labels as strings, see ``words``; decimal commas of numbers become points.
+
+    Args:
+        names: of the classes, whose numbers the labels are; empty: the file has none.
 
     Raises:
         DataError: if labels look like numbers with a decimal comma and may be something else.
@@ -56,7 +72,8 @@ def label_words(
                 f"{where(row)}: label {cells[row].as_py()[:40]!r} may be a number with a decimal comma; "
                 f"write decimals with a point, or give --target classes, sets or positions"
             )
-    return words(cells, changed, options.label)
+    found = words(cells, changed, options.label)
+    return named_classes(found, names, where) if names else found
 
 
 def labels_of_table(table: np.ndarray, names: Sequence[str], where: Where) -> pa.Array:
@@ -94,8 +111,12 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 def is_number(kind: pa.DataType) -> bool:
     """Return whether cells hold numbers or booleans."""
-    measured = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return measured or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_whole(kind)
+
+
+def is_whole(kind: pa.DataType) -> bool:
+    """Return whether cells hold whole numbers or booleans."""
+    return pa.types.is_integer(kind) or pa.types.is_boolean(kind)
 
 
 def read_text(array: pa.Array, column: str) -> Ragged:

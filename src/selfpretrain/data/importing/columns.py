@@ -17,7 +17,7 @@ from ..moments import BYTES
 from ..sequences import SequenceKind, Sequences
 from ..splits import SPLIT_NAMES, UNLABELLED
 from . import cells
-from .cells import NUMPY, Ragged, Where, is_bytes, is_number, is_text, read_cells, read_numbers
+from .cells import NUMPY, Ragged, Where, is_bytes, is_number, is_text, is_whole, read_cells, read_numbers
 from .divisions import visible_files
 from .numerals import (
     MEASURED,
@@ -156,9 +156,9 @@ def read_table(table: Table, options: ImportOptions) -> ImportPlan:
             found = cells.labels_of_table(np.stack(numbers, axis=1).astype(np.float64), labels, where)
         elif is_list(column.type):
             found = word_lists(column, changed)
+            found = cells.named_lists(found, class_names, where) if class_names else found
         else:
-            found = cells.label_words(column, options, layout.decimal, where, changed)
-            found = cells.named_classes(found, class_names, where) if class_names else found
+            found = cells.label_words(column, options, layout.decimal, where, changed, class_names)
         named = {role: words(batch[column], changed, column) for role, column in roles.items()}
         return {"label": found} | named
 
@@ -490,8 +490,10 @@ def _signal(
     except DataError as error:
         advice = "; --kind text takes all cells for text" if form == "written" else ""
         raise DataError(f"{error}{advice}") from error
-    if form == "lists" and (flat.ndim > 1 or flat.dtype.kind not in "bui"):
+    if form == "lists" and (flat.ndim > 1 or not is_whole(sample[sequence[0]].type.value_type)):
         return "values"
+    if options.missing == "drop" and flat.dtype.kind == "f":  # rows that are left out do not decide
+        flat = flat[~np.isnan(flat)]
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"
 
 

@@ -22,7 +22,7 @@ from .media_files import read_listed, read_media
 from .options import LONG, WIDE, ImportOptions
 from .plan import ImportPlan
 from .recordings import SOUNDS
-from .source import ending, joined, readable
+from .source import ending, is_list, joined, readable
 from .tables import SUFFIXES, Table, check_regular, hub_table, open_table
 from .ts_files import read_series
 
@@ -112,6 +112,8 @@ def _of_two(origin: str, options: ImportOptions) -> ImportPlan:
     if odd := roles[0] ^ roles[1]:
         one = f"only one of {origin} and {options.test} has {min(odd)}"
         raise DataError(f"{one}; both need it, or neither")
+    if len({is_list(plan.sequences.columns["label"].type) for plan in (train, test)}) > 1:
+        raise DataError(f"only one of {origin} and {options.test} has lists of labels; write both alike")
     orders = [(plan.layout or {}).get("sequence", []) for plan in (train, test)]
     if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
         said = f"the columns of its sequences in another order than {origin}"

@@ -85,7 +85,8 @@ def read_long(
     columns = {role: rows[role].combine_chunks() for role in options.roles}
     decimal = decimal_sign([*cells.values(), *columns.values()], table.separator)
     if "label" in columns:
-        columns["label"] = label_words(columns["label"], options, decimal, where, changed)
+        names = table.class_names(options.label)
+        columns["label"] = label_words(columns["label"], options, decimal, where, changed, names)
     ids = rows["id"].take(pa.array(starts)).to_pylist()
     lengths = np.diff(starts, append=len(rows))
     unreadable: dict[int, str] = {}

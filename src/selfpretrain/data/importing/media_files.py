@@ -155,9 +155,9 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
 
     def open_file(file: Path) -> tuple[int, np.ndarray]:
         rate, sequence = _open(file, _name(file, folder), options, Counter())
-        if rate != known:
+        if known and rate != known:
             raise DataError(f"it has {rate} samples per second, those of training {known}; resample it")
-        if rate:
+        if rate and options.features == "raw":
             sequence = as_format(sequence, layout["dtype"])
         if channels and sequence.shape[1] != channels:
             raise DataError(f"it has {sequence.shape[1]} channels, the model takes {channels}")
@@ -215,7 +215,7 @@ def _name(file: Path, folder: Path) -> str:
 
 
 def _open(file: Path, name: str, options: ImportOptions, codes: Counter[str]) -> tuple[int, np.ndarray]:
-    """Return the sample rate and the sequence of a file; rate 0 for texts, resampled files and features.
+    """Return the sample rate and the sequence of a file; rate 0 for texts and resampled files.
 
     Args:
         codes: counts the texts of other encodings than UTF-8.
@@ -227,7 +227,7 @@ def _open(file: Path, name: str, options: ImportOptions, codes: Counter[str]) ->
         if not len(samples):
             raise DataError(f"{name} holds no samples")
         if options.rate or options.features != "raw":
-            return 0, _features(rate, samples, options)
+            return 0 if options.rate else rate, _features(rate, samples, options)
         return rate, samples
 
 
@@ -284,11 +284,17 @@ def read_listed(table: Table, plan: ImportPlan) -> ImportPlan:
         )
     if is_list(found.columns["label"].type):
         raise DataError(f"{table.path.name} lists files and several labels for each; give one label")
-    files = [folder / cell for cell in cells]
+    if (empty := cells.count("")) and plan.options.missing != "drop":
+        place = table.name(int(found.rows[cells.index("")]))
+        said = f"no file is named there, as in {empty:,} rows"
+        raise DataError(f"{place}: {said}; --missing drop leaves them out")
+    found = found.take(np.array(list(map(bool, cells))))
+    files = [folder / cell for cell in cells if cell]
     listed = {role: column.to_pylist() for role, column in found.columns.items()}
     media = read_media(folder, plan.options, files, listed)
     media.found["files"] += f", listed in {table.path.name}"
-    return replace(media, options=plan.options, notes=[*media.notes, *plan.notes])
+    left_out = [f"{empty:,} rows that name no file are left out"] if empty else []
+    return replace(media, options=plan.options, notes=[*left_out, *media.notes, *plan.notes])
 
 
 def _search(role: str, pattern: str, name: str) -> str | None:

@@ -15,7 +15,7 @@ USED: Mapping[str, tuple[str, ...]] = {
     "sequence": (WIDE,),
     **dict.fromkeys(("id", "time", "value"), (LONG,)),
     "kind text": (WIDE, "texts"),
-    "kind tokens": (WIDE, LONG, "recordings", "arrays"),
+    "kind tokens": (WIDE, LONG, "arrays"),
     "kind values": (WIDE, LONG, "recordings", "arrays", ".ts files"),
     **dict.fromkeys(("rate", "features"), ("recordings",)),
     "header": TEXT_TABLES,

@@ -1,14 +1,18 @@
 """What an import has read, before anything is written: sequences, how messages name them, and notes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...errors import DataError, join_names
 from ...system.files import Json
 from ..sequences import Sequences, positions
+from ..spec import SPLITS
+from ..splits import UNLABELLED
 from .label_columns import LabelColumn, look_real
 from .options import ImportOptions
 from .source import is_list
@@ -61,7 +65,7 @@ class ImportPlan:
         if not len(lengths):
             raise DataError(f"{self.origin} holds no sequence")
         column = LabelColumn(self.options.target, self.options.label or "label")
-        labels = column.separate(self.sequences, self.name).columns["label"]
+        labels = column.separate(without_labels(self.sequences, {}), self.name).columns["label"]
         labels = (labels.flatten() if is_list(labels.type) else labels).drop_null().unique().to_pylist()
         found = {"signal": self.signal, "sequences": f"{len(lengths):,}"}
         if self.signal == "values":
@@ -74,6 +78,24 @@ class ImportPlan:
         found["target"] = TARGETS[target]
         found["labels"] = join_names(self.classes or sorted(labels), 40)
         return self.found | found | self.found  # those of the reader win, in first place
+
+
+def without_labels(found: Sequences, counts: dict[str, int]) -> Sequences:
+    """Return sequences without labels where the split is called unlabelled; these are for train.
+
+    Args:
+        counts: gets the number of labels that this ignores.
+    """
+    if "split" not in found.columns:
+        return found
+    split = found.columns["split"]
+    label = found.columns["label"]
+    extra = pc.fill_null(pc.is_in(pc.utf8_lower(split), pa.array(UNLABELLED, split.type)), False)
+    ignored = pc.sum(pc.and_(extra, label.is_valid())).as_py() or 0
+    counts["labels of a part that is called unlabelled are ignored"] = ignored
+    kept = pc.if_else(extra, None, np.arange(len(split)))
+    columns = {"label": label.take(kept), "split": pc.if_else(extra, SPLITS[0], split)}
+    return replace(found, columns={**found.columns, **columns})
 
 
 def numbered(row: int) -> str:

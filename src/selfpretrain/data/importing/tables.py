@@ -80,10 +80,11 @@ class Table:
         return [name for name in self.columns if name in noted or name.startswith("__index_level_")]
 
     def class_names(self, column: str) -> list[str]:
-        """Return the class names of a column from the metadata of Hugging Face, or []."""
+        """Return the class names of a column, or of its lists, from the metadata of Hugging Face, or []."""
         inside: Any = json.loads(self.metadata.get(b"huggingface", b"{}"))
-        for key in ("info", "features", column, "names"):
-            inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+        for key in ("info", "features", column, "feature", "names"):
+            if key != "feature" or (isinstance(inside, dict) and key in inside):
+                inside = inside.get(key, {}) if isinstance(inside, dict) else {}
         return [str(name) for name in inside] if isinstance(inside, list) else []
 
 

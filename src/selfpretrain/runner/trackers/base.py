@@ -4,6 +4,7 @@ import abc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from ... import registry
@@ -80,14 +81,22 @@ class RunTracker(Tracker):
             self.end(run, finished=False)
 
 
+_TRACKING: ContextVar[bool] = ContextVar("tracking", default=False)
+
+
 @contextmanager
 def tracking(workspace: Workspace) -> Iterator[None]:
-    """Send events to every tracker of the workspace within the block."""
+    """Send events to every tracker of the workspace within the block, unless one around it does."""
+    if _TRACKING.get():
+        yield
+        return
     trackers: list[Tracker] = [find("trackers", name)(workspace) for name in workspace.trackers]
     with ExitStack() as stack:
         for tracker in trackers:
             stack.callback(_harmless(tracker, tracker.close))
             stack.enter_context(listen(_harmless(tracker, tracker.log_event)))
+        before = _TRACKING.set(True)
+        stack.callback(_TRACKING.reset, before)
         yield
 
 

@@ -30,6 +30,7 @@ from ..base import Task
 from ..common.stored import Prepared
 from ..imported import Imported
 from .baselines import GUESSES, baseline_scores, best_of_both
+from .preview import number_text, offset_of_labels
 
 Level = Literal["fine", "note", "wrong"]
 
@@ -76,6 +77,8 @@ class CheckedTask:
     name: str
     form: SequenceSpec
     splits: Mapping[Split, SequenceDataset]
+    in_part: bool = False  # whether only a part of the training values by which they are standardised
+    offset: float = 0.0  # what was subtracted from real labels
 
     @cached_property
     def profiles(self) -> dict[Split, Profile]:
@@ -99,7 +102,10 @@ class CheckedTask:
 def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
     """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
-        data = CheckedTask(name_of(task), task.form, {split: task.load(split) for split in SPLITS})
+        source = task.origin
+        in_part = isinstance(source, Imported) and bool(source.rows or source.longest)
+        splits = {split: task.load(split) for split in SPLITS}
+        data = CheckedTask(name_of(task), task.form, splits, in_part, offset_of_labels(task))
         yield _files(task)
     except DamagedData as error:
         yield Finding("files", "wrong", str(error))
@@ -145,7 +151,8 @@ def _labels(data: CheckedTask) -> Iterator[Finding]:
     if isinstance(data.form.target, Reals):
         y = {split: examples.targets[examples.labelled].double() for split, examples in splits.items()}
         text = ", ".join(
-            f"{part.mean():.4g} ± {part.std(correction=0):.4g} {split}" for split, part in y.items()
+            f"{number_text(float(part.mean()), data.offset)} ± {part.std(correction=0):.4g} {split}"
+            for split, part in y.items()
         )
         flat = any(len(part) and float(part.std(correction=0)) == 0 for part in y.values())
         yield Finding("mean and spread of labels", "wrong" if flat else "fine", text)
@@ -230,7 +237,8 @@ def _values(data: CheckedTask) -> Iterator[Finding]:
         stretch = np.sqrt(np.maximum(squares / number - mean**2, 0)) / spread
         fits = bool((shift < 0.05).all() and (np.abs(stretch - 1) < 0.1).all())
         text = f"training has mean {shift.max():.3f} and spread {stretch.min():.3f} to {stretch.max():.3f}"
-        yield Finding("standardised values", "fine" if fits else "wrong", text)
+        odd: Level = "note" if data.in_part else "wrong"
+        yield Finding("standardised values", "fine" if fits else odd, text)
     if constant := int((low == high).sum()):
         yield Finding("constant sequences", "note", f"{constant:,} hold the same value throughout")
 

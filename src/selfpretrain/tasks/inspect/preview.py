@@ -243,6 +243,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
         DataError: if the split has no example.
     """
     form = task.form
+    offset = offset_of_labels(task)
     splits = {split: task.load(split) for split in SPLITS}
     if not len(splits[split]):
         raise DataError(f"the {split} split of {name_of(task)} has no example")
@@ -251,7 +252,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     views = [""] if form.views == 1 else [f", sequence {v + 1} of {form.views}" for v in range(form.views)]
     shown = []
     for row in chosen.tolist():
-        label = _label_text(splits[split].targets[row].numpy(), form)
+        label = _label_text(splits[split].targets[row].numpy(), form, offset)
         shown += [PreviewItem(label + view, splits[split].sequence(row, v)) for v, view in enumerate(views)]
     drawn = [pixels for one in shown if (pixels := task.pixels(one.sequence)) is not None]
     if drawn:
@@ -259,7 +260,7 @@ def preview(task: Task, split: Split, number: int) -> Preview:
     return Preview(
         title=f"{name_of(task)}, {split}: {signal(form)}, {form.length:,} positions at most",
         shown=tuple(shown),
-        targets={split: _labels(e, form) for split, e in splits.items()},
+        targets={split: _labels(e, form, offset) for split, e in splits.items()},
         lengths={split: e.longest.numpy() for split, e in splits.items()},
         names=() if isinstance(form.target, Reals) else tuple(map(printable, form.target.names)),
         symbols=_symbols(task) if values is None else None,
@@ -284,18 +285,33 @@ def signal(form: SequenceSpec) -> str:
     return f"{form.signal.channels} channel{'s' * (form.signal.channels > 1)}"
 
 
-def _labels(examples: SequenceDataset, form: SequenceSpec) -> np.ndarray:
+def offset_of_labels(task: Task) -> float:
+    """Return what an import has subtracted from real labels, 0 for other tasks."""
+    source = task.origin
+    return source.data().offsets.target if isinstance(source, Imported) else 0.0
+
+
+def number_text(value: float, offset: float) -> str:
+    """Return a real label as text, with what was subtracted from it: then with the digits that differ."""
+    return f"{value + offset:.{12 if offset else 4}g}"
+
+
+def _labels(examples: SequenceDataset, form: SequenceSpec, offset: float) -> np.ndarray:
     """Return all labels of a split as a flat array; an example can have several."""
     targets = examples.targets[examples.labelled].numpy()
+    if isinstance(form.target, Reals):
+        return targets.astype(np.float64) + offset
     if isinstance(form.target, ClassSets):
         return np.nonzero(targets > 0)[1]
     return targets[targets >= 0] if isinstance(form.target, PositionClasses) else targets
 
 
-def _label_text(target: np.ndarray, form: SequenceSpec) -> str:
+def _label_text(target: np.ndarray, form: SequenceSpec, offset: float) -> str:
     """Return the label as text; for classes of positions, the count of each class."""
     if isinstance(form.target, Reals):
-        return "unlabelled" if np.isnan(target) else f"{form.target.name} {float(target):.4g}"
+        return (
+            "unlabelled" if np.isnan(target) else f"{form.target.name} {number_text(float(target), offset)}"
+        )
     names = [printable(name) for name in form.target.names]
     if (target < 0).all():
         return "unlabelled"
