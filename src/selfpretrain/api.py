@@ -59,8 +59,11 @@ class Request:
         """Return the experiment to run, before tuning.
 
         Raises:
-            SpecError: if seeds are to be added until the verdict is decided, and this study has none.
+            SpecError: if seeds are to be added until the verdict is decided, and this study has none; or if
+                tuning would replace what defines an arm.
         """
+        if self.tune:
+            self.study.check_tuning()
         experiment = self.study.experiment(self.scale, self.first_seed, planner)
         if self.design and self.only:
             raise SpecError("--only runs a part, and cannot be decided by it; give --seeds a number")

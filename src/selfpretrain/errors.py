@@ -44,6 +44,14 @@ class DataError(SelfPretrainError, ValueError):
     exit_code = 2
 
 
+class NotFinite(DataError):
+    """A model gives no finite number for some examples, whose ``places`` are known."""
+
+    def __init__(self, message: str, places: list[int]) -> None:
+        super().__init__(message)
+        self.places = places
+
+
 class DamagedData(DataError):
     """A prepared data set differs from what was written."""
 

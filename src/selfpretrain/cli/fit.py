@@ -107,8 +107,9 @@ def predict(
     output: Annotated[Path, typer.Option("--output", "-o", help="CSV file for the predictions.")],
     skip_bad: SkipBad = False,
     longer: Annotated[
-        str, choice("--longer", Longer, "What to do with sequences longer than in training.")
-    ] = "cut",
+        str | None,
+        choice("--longer", Longer, "What to do with sequences longer than in training. [default: as fitted]"),
+    ] = None,
     device: Device = "auto",
     trust: Trust = None,
 ) -> None:
@@ -116,7 +117,8 @@ def predict(
     from ..estimators import files, models
 
     estimator = models.load(model, device, tuple(trust or ()))
-    estimator.longer = cast(Longer, longer)
+    if longer is not None:
+        estimator.longer = cast(Longer, longer)
     data = files.read_new(new, estimator)
     without = files.predict(estimator, data, output, skip_bad)
     left = f", {without:,} without an answer (see column problem)" if without else ""

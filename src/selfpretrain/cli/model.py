@@ -73,9 +73,9 @@ def embed(
 
     estimator = models.load(model, device, tuple(trust or ()))
     data = files.read_new(new, estimator)
-    found = files.usable(estimator, data, skip_bad)
+    found, embeddings = files.answered(estimator, data, estimator.transform, skip_bad)
     vectors = np.full((found.given, estimator.predictor_.model.width), np.nan)
-    vectors[found.rows] = estimator.transform(estimator.examples(found))
+    vectors[found.rows] = embeddings
     with explain_output_errors(output), replace_file(output) as temporary, temporary.open("wb") as file:
         np.save(file, vectors, allow_pickle=False)
     typer.echo(f"{len(vectors):,} vectors of width {vectors.shape[1]}: {output}")

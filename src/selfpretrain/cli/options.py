@@ -32,8 +32,8 @@ def choice(flag: str, words: Any, what: str) -> Any:
     """Return an option that takes one of the words of a ``Literal``, and suggests the nearest for another."""
     known = get_args(words)
 
-    def check(value: str) -> str:
-        if value not in known:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in known:
             raise SpecError(f"{flag} {value}: there is no such choice{nearest(value, known)}")
         return value
 

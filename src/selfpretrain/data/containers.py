@@ -14,6 +14,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from ..errors import DataError, join_names
@@ -186,8 +187,8 @@ def _of_frame(X: Any, names: Names | None) -> tuple[Any, Names | None]:
         odd = next(name for name in columns if kinds[name] != "numbers")
         said = f"column {odd!r} of X holds {kinds[odd]} beside other columns"
         raise DataError(f"{said}; give X[{odd!r}] if these are the sequences, else leave it out")
-    # scikit-learn checks the names of pandas and polars; others are not known to it.
-    if getattr(type(X), "column_names", None) is None:
+    # scikit-learn checks the names of pandas, polars and Arrow; others are not known to it.
+    if getattr(type(X), "column_names", None) is None or isinstance(X, pa.Table):
         return X, None
     return np.column_stack([np.asarray(cells_of(X[name])) for name in columns]), None
 

@@ -20,9 +20,9 @@ from ..data.dataset import SequenceDataset, concatenated
 from ..data.labels import doubts
 from ..data.offsets import Offsets
 from ..data.sequences import SequenceKind, Sequences
-from ..data.spec import Reals, SequenceSpec, Target
+from ..data.spec import Classes, Reals, SequenceSpec, Target
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError, join_names
+from ..errors import DataError, NotFinite, SpecError, join_names
 from ..report.results import ExperimentResults
 from ..report.sequential import parse_seeds
 from ..studies.compare import Comparison
@@ -30,6 +30,7 @@ from ..studies.recipes.defaults import small_arms
 from ..system.hardware import torch_restored
 from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
+from ..tasks.imported import Imported
 from ..training import evaluate
 from . import annotations, export, in_memory, inputs, persistence
 from .annotations import Annotations
@@ -41,6 +42,9 @@ from .scores import Score, bootstrap
 from .settings import check_settings
 from .simple import Answering, AveragePredictor
 from .stopping import TimeLimit
+
+NO_NUMBER = "the model gives no finite number"
+UNSOUND = "are its values far from those in training, or is the network unsound?"
 
 
 class SequenceEstimator(TaskFitting):
@@ -129,12 +133,12 @@ class SequenceEstimator(TaskFitting):
             raise SpecError("this model does not hold the data of its training: give compare X and y")
         task = in_memory.with_test_split(task, other.seed_)
         arms = other._arms(task, small_arms)
-        arms = replace(
-            arms,
-            pretrain=other._fit_to_data(arms.pretrain, task),
-            finetune=other._fit_to_data(arms.finetune, task),
-            scratch=other._fit_to_data(arms.scratch, task),
+        pretrain, finetune, scratch = (
+            other._fit_to_data(stage, task) for stage in (arms.pretrain, arms.finetune, arms.scratch)
         )
+        if objective := other._objective(task):  # with the weights of classes
+            finetune, scratch = (replace(stage, objective=objective) for stage in (finetune, scratch))
+        arms = replace(arms, pretrain=pretrain, finetune=finetune, scratch=scratch)
         most, design = parse_seeds(seeds)
         workspace = self._workspace()
         if self.runs is None:
@@ -367,7 +371,9 @@ class SequenceEstimator(TaskFitting):
 
     def _test_split(self, task: Task) -> SequenceDataset:
         """Return the test split of a task, with the levels and symbols of training."""
-        data = in_memory.moved(evaluate.load_test(task), in_memory.offsets_of(task), self.offsets_)
+        unknown = self.alphabet_ is not None and isinstance(task, Imported)  # symbols that training lacks
+        data = task.unclipped("test") if unknown else evaluate.load_test(task)
+        data = in_memory.moved(data, in_memory.offsets_of(task), self.offsets_)
         if self.alphabet_ is None or isinstance(task, InMemoryTask) or data.views > 1:
             return data
         kind: SequenceKind = "tokens" if self.alphabet_.shift else "text"
@@ -385,6 +391,8 @@ class SequenceEstimator(TaskFitting):
         form = self.predictor_.form
         found = X if isinstance(X, Sequences) else self._read(X, False, self.offsets_.values)
         alphabet = self.alphabet_
+        if found.kind == "text" and alphabet is None and self.data_facts_["signal"] == "tokens":
+            raise DataError("the model takes the numbers of its task's symbols, not text; give these")
         length = form.length - (alphabet.signs if alphabet else 0)
         if alphabet:
             found = alphabet.shifted(found)
@@ -415,6 +423,11 @@ class SequenceEstimator(TaskFitting):
         """Return the task for the arguments of ``fit``: a task itself, its name, or arrays."""
         if isinstance(X, str | Task | StoredDataset):
             annotations.refuse_beside("a task", y, groups, sample_weight, X_unlabelled)
+            if self.validation_fraction != type(self).validation_fraction:
+                said = "validation_fraction divides arrays, and a task or a file has splits of its own"
+                raise SpecError(f"{said}; leave it out")
+            for name in ("n_features_in_", "feature_names_in_"):  # of a fit on arrays before
+                vars(self).pop(name, None)
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)
@@ -444,6 +457,8 @@ class SequenceEstimator(TaskFitting):
         for note in found.doubts() + doubts(vars(self).get("classes_", np.zeros(0))):
             warnings.warn(note, stacklevel=3)  # the caller of fit
         kept = given.counted  # scikit-learn: weight 0 must equal removing the example
+        if isinstance(target, Classes) and len(np.unique(given.targets[given.labelled & kept])) < 2:
+            raise SpecError("y holds one class where weights are not 0; there must be two or more classes")
         found = found.take(kept)
         alphabet = Alphabet.of(found.kind, self._uses_signs())
         offsets = Offsets(found.offsets, offset)
@@ -489,8 +504,6 @@ def _checked(found: Any) -> Any:
     """Return the outputs for every sequence, which must be finite."""
     wrong = [row for row, outputs in enumerate(found) if not np.isfinite(outputs).all()]
     if wrong:
-        raise DataError(
-            f"the model gives no finite number for {len(wrong):,} of {len(found):,} sequences, the first is "
-            f"number {wrong[0]}; are its values far from those in training, or is the network unsound?"
-        )
+        said = f"{NO_NUMBER} for {len(wrong):,} of {len(found):,} sequences, the first is number {wrong[0]}"
+        raise NotFinite(f"{said}; {UNSOUND}", wrong)
     return found

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import read_arrays, read_sequences
 from ..data.importing.columns import FORMS, TableLayout, read_rows
 from ..data.importing.divisions import visible_files
@@ -28,16 +29,18 @@ from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint, interpolate
 from ..data.spec import SequenceSpec, Tokens, Values
 from ..data.store import StoredDataset
-from ..errors import DataError, SpecError, join_names, nearest, printable
+from ..errors import DataError, NotFinite, SpecError, join_names, nearest, printable
 from ..system import files
 from ..system.files import Json
 from ..tasks.base import Task, load_task
 from ..tasks.imported import Imported
-from .base import SequenceEstimator
+from .base import NO_NUMBER, UNSOUND, SequenceEstimator
 from .inputs import Alphabet
 from .models import KINDS
 from .persistence import make_folder
 from .predictor import ESTIMATORS
+
+T = TypeVar("T")
 
 
 def fit(
@@ -55,7 +58,10 @@ def fit(
     """
     plan = None
     notes: list[str] = []
-    exists = origin.startswith("hf:") or os.path.exists(os.path.expanduser(origin))
+    place = os.path.expanduser(origin)
+    # A folder that an earlier run of the same command has made for the model holds no data.
+    made = folder is not None and os.path.abspath(place) == os.path.abspath(folder)
+    exists = origin.startswith("hf:") or (os.path.exists(place) and not made)
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         options.refuse_unused(f"the task {origin}", ())
         task = load_task(origin)
@@ -262,10 +268,10 @@ def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: 
     Raises:
         DataError: naming the unusable rows, unless skip_bad.
     """
-    found = usable(estimator, new, skip_bad)
+    found, table = answered(estimator, new, estimator.table, skip_bad)
     columns = dict(new.others) or {"row": list(range(found.given))}
     answers: dict[str, list[Any]] = {}
-    for name, values in estimator.table(estimator.examples(found)).items():
+    for name, values in table.items():
         answers[name] = [""] * found.given
         for row, value in zip(found.rows.tolist(), values, strict=True):
             answers[name][row] = value
@@ -283,6 +289,29 @@ def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: 
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
     return len(found.wrong)
+
+
+def answered(
+    estimator: SequenceEstimator, new: ImportPlan, ask: Callable[[SequenceDataset], T], skip_bad: bool
+) -> tuple[Sequences, T]:
+    """Return the sequences for which the model gives finite numbers, and its answers.
+
+    Args:
+        ask: returns the answers for examples.
+
+    Raises:
+        DataError: naming the others, unless skip_bad; or if there are only these.
+    """
+    found = usable(estimator, new, skip_bad)
+    try:
+        return found, ask(estimator.examples(found))
+    except NotFinite as error:
+        unsound = np.isin(np.arange(len(found.rows)), error.places)
+        wrong = dict.fromkeys(found.rows[unsound].tolist(), f"{NO_NUMBER}; {UNSOUND}")
+        if not skip_bad or unsound.all():
+            raise DataError(complaint(wrong, found.given, _name_of(new))) from error
+    rest = replace(found.take(~unsound), wrong=found.wrong | wrong)
+    return rest, ask(estimator.examples(rest))
 
 
 def usable(estimator: SequenceEstimator, new: ImportPlan, skip_bad: bool) -> Sequences:

@@ -223,7 +223,7 @@ class TaskFitting(EstimatorSettings):
             embed_unseen(self.predictor_.networks, task.load("train"))
         problem = found.problem or nan_problem(found.answers)
         answers = found.answers
-        if not problem and self._adjust(task):
+        if found.trained and not problem and self._adjust(task):
             answers = leaderboard.answers(self.predictor_, labelled_only(task.load("val")))
         return replace(found, answers=answers, problem=problem)
 

@@ -24,6 +24,8 @@ from ..tasks.imported import Imported
 from .annotations import Annotations, copies_together, groups_together, mean_one
 from .inputs import Alphabet
 
+ASCII = tuple(map(chr, range(128)))
+
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class InMemoryTask(Task):
@@ -170,8 +172,8 @@ def facts(task: Task) -> Json:
     signal: SequenceKind = "values"
     if isinstance(form.signal, Tokens):
         held = task.data() if isinstance(task, InMemoryTask | Imported) else None
-        # Tokens of tasks of ours are text if all bytes are possible.
-        is_text = held.is_text if held else form.signal == Tokens(BYTES)
+        # Tokens of tasks of ours are text if all bytes are possible, or if they are ASCII.
+        is_text = held.is_text if held else form.signal == Tokens(BYTES) or task.symbols() == ASCII
         signal = "text" if is_text else "tokens"
     return {
         "task": name_of(task),

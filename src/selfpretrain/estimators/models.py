@@ -422,9 +422,10 @@ def load_arm(experiment: Path, cell: Cell, trust: tuple[str, ...] = ()) -> Seque
 def _last_stage(experiment: Path, cell: Cell) -> str:
     """Return the path of the folder of the last stage of a cell, relative to the runs folder."""
     name, row, column, seed = cell
+    tasks = read_plan(experiment).tasks
     cells = {
         f"{task.name}: {found.row}/{found.column}, seed {found.seed}": found
-        for task in read_plan(experiment).tasks
+        for task in tasks
         for found in task.cells
     }
     matches = {
@@ -438,4 +439,9 @@ def _last_stage(experiment: Path, cell: Cell) -> str:
     if not matches:
         wanted = f"{name}: " * bool(name) + f"{row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {wanted}{nearest(wanted, cells)}")
-    return next(iter(matches.values())).folders[-1]
+    (key,) = matches
+    folds = next(task.folds for task in tasks if key.startswith(f"{task.name}:"))
+    if folds > 1:
+        said = f"{key} has {folds} networks, one per fold, none of which has seen all groups"
+        raise SpecError(f"{said}; selfpretrain fit trains one on all of them")
+    return matches[key].folders[-1]

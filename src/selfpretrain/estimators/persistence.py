@@ -29,6 +29,7 @@ from ..data.offsets import Offsets
 from ..data.spec import SequenceSpec, Values
 from ..data.store import FORM
 from ..errors import SelfPretrainError, SpecError, StoreError
+from ..mixers.common.hf_model import PREFIX
 from ..objectives.base import Objective
 from ..registry import import_extra
 from ..runner.run_dir import WEIGHTS, RunDir
@@ -225,7 +226,7 @@ def load(
             raise SpecError(f"{folder} holds a {kind}, not a {' or '.join(kinds)}")
         settings = {k: from_dict(v, trust) for k, v in content["settings"].items() if k not in ELSEWHERE}
         for value in settings.values():
-            if isinstance(value, str) and ":" in value:  # code, e.g. of a mixer
+            if isinstance(value, str) and ":" in value and not value.startswith(f"{PREFIX}:"):  # code
                 demand_trust(value, trust)
         if pairs := content.get("class_weight"):
             settings["class_weight"] = {_label(label): float(weight) for label, weight in pairs}

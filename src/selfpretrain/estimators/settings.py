@@ -34,6 +34,7 @@ from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
 from .in_memory import InMemoryTask, can_have_signs
+from .predictor import PRETRAINER, kind_of
 from .training import StoredTrainings, Trainings, steps_of, with_half_batch
 
 LONG = 512
@@ -445,6 +446,8 @@ def check_settings(estimator: "EstimatorSettings") -> None:
     Raises:
         SpecError: naming a setting with a wrong value, and what it should be.
     """
+    if kind_of(type(estimator)) == PRETRAINER and estimator.n_members != 1:
+        raise SpecError("n_members: embeddings are those of one network; leave it out")
     how = ConfigDict(strict=True, arbitrary_types_allowed=True)
     for field in fields(estimator):
         value = getattr(estimator, field.name)

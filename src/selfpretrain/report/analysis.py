@@ -90,6 +90,7 @@ class RowPair:
 
     control: Difference
     treatment: Difference
+    diverged: bool = False  # whether training did in any of the four
 
     @property
     def rows(self) -> tuple[str, str]:
@@ -100,7 +101,7 @@ class RowPair:
     def order(self) -> Order:
         """Return whether the order changes; resolved only if both intervals exclude the tie band."""
         sides = {self.control.standing, self.treatment.standing}
-        if not sides <= {Standing.BETTER, Standing.WORSE}:
+        if self.diverged or not sides <= {Standing.BETTER, Standing.WORSE}:
             return "not resolved"
         return "stays" if len(sides) == 1 else "changes"
 
@@ -170,9 +171,7 @@ class TaskAnalysis:
 
     def diverged(self, place: RowColumn) -> tuple[int, ...]:
         """Return the seeds whose training diverged in any stage."""
-        cells = (cell for cell in self.task.finished if (cell.row, cell.column) == place)
-        lost = (c.seed for c in cells if any(stage.stopped == "diverged" for stage in c.stages))
-        return tuple(dict.fromkeys(lost))  # once for all folds
+        return diverged(self.task, place)
 
     def no_evidence(self, found: Difference) -> str:
         """Return why a difference is not evidence (divergence, equal answers, ceiling); "" if it is."""
@@ -283,11 +282,23 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
         for row in task.rows
     )
     treatment, control = task.headline
+    lost = {row for row in task.rows for column in (control, treatment) if diverged(task, (row, column))}
     pairs = tuple(
-        RowPair(*(difference(task, (a, column), (b, column)) for column in (control, treatment)))
+        RowPair(
+            difference(task, (a, control), (b, control)),
+            difference(task, (a, treatment), (b, treatment)),
+            diverged=bool({a, b} & lost),
+        )
         for a, b in itertools.combinations(task.compared, 2)
     )
     return TaskAnalysis(task, means, gains, pairs)
+
+
+def diverged(task: TaskResults, place: RowColumn) -> tuple[int, ...]:
+    """Return the seeds whose training diverged in any stage."""
+    cells = (cell for cell in task.finished if (cell.row, cell.column) == place)
+    lost = (cell.seed for cell in cells if any(stage.stopped == "diverged" for stage in cell.stages))
+    return tuple(dict.fromkeys(lost))  # once for all folds
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:

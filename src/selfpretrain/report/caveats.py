@@ -177,7 +177,7 @@ def _few_seeds(analysis: TaskAnalysis) -> Iterator[Caveat]:
 
 
 def _machines(analysis: TaskAnalysis) -> Iterator[Caveat]:
-    kept = [cell.scored.environment for cell in analysis.task.cells if cell.finished]
+    kept = [stage.environment for cell in analysis.task.finished for stage in cell.stages]
     devices = sorted({str(found["device"]) for found in kept if "device" in found})
     if len(devices) > 1:
         yield Caveat("Runs used different devices: ", format.listing(devices), ".")

@@ -106,7 +106,7 @@ def headline(analysis: Analysis) -> str:
     sides: dict[str, list[str]] = {"ahead of": [], "behind": [], "": []}
     found = [(gain, gain.estimate) for gain in _headline(analysis) if gain.estimate is not None]
     for gain, mean in found:
-        low, high = mean.bounds or (0.0, 0.0)
+        low, high = mean.bounds if mean.bounds and not _diverged(analysis, gain) else (0.0, 0.0)
         sides["ahead of" if low > 0 else "behind" if high < 0 else ""].append(gain.a[0])
     treatment, control = analysis.tasks[0].task.headline
     said = [f"{side} {control} with {format.listing(rows)}" for side, rows in sides.items() if side and rows]
@@ -121,7 +121,8 @@ def in_words(analysis: Analysis) -> str:
     metric = analysis.tasks[0].metric
     said = [
         f"{format.signed(metric, gain.estimate.mean)} {format.interval(metric, gain.estimate.bounds)} "
-        f"({gain.a[0]}, ahead on {sum(value > NO_SPREAD for value in gain.values)} of {len(gain.values)})"
+        f"({gain.a[0]}, ahead on {sum(value > NO_SPREAD for value in gain.values)} of {len(gain.values)}"
+        f"{_diverged(analysis, gain)})"
         for gain in _headline(analysis)
         if gain.estimate is not None
     ]
@@ -130,6 +131,12 @@ def in_words(analysis: Analysis) -> str:
     return f"Averaged over tasks, with intervals over tasks: {both}, in {unit}: {', '.join(said)}." * bool(
         said
     )
+
+
+def _diverged(analysis: Analysis, gain: Difference) -> str:
+    """Return on how many tasks training diverged in an arm of a difference; "" if it did nowhere."""
+    lost = sum(bool(task.diverged(gain.a) or task.diverged(gain.b)) for task in analysis.tasks)
+    return f", training diverged on {lost}" if lost else ""
 
 
 def _headline(analysis: Analysis) -> tuple[Difference, ...]:

@@ -340,7 +340,7 @@ def _environment(analysis: Analysis) -> tuple[tuple[str, str], ...]:
     """Return versions, devices and commits of all scored runs."""
     found: dict[str, dict[str, None]] = {}  # ordered sets of values
     commits: dict[str, None] = {}
-    for kept in (cell.scored.environment for cell in analysis.results.cells if cell.finished):
+    for kept in (stage.environment for stage in analysis.results.done):
         for name, value in kept.items():
             if name not in ("git", "format"):
                 found.setdefault(name, {})[str(value)] = None

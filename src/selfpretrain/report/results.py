@@ -122,8 +122,9 @@ class CellResult:
 
     @property
     def training_score(self) -> float | None:
-        """Return the score on training data; None if it was not kept."""
-        return self.scored.scores.get("train", {}).get("score")
+        """Return the score on training data; None if it was not kept or is not finite."""
+        found = self.scored.scores.get("train", {}).get("score", math.nan)
+        return found if math.isfinite(found) else None
 
     @property
     def flops(self) -> float:
@@ -259,6 +260,7 @@ class ExperimentResults:
     share: float = 1.0  # of every budget, to end within a time limit
     stamp: str = ""  # digest that changes whenever the page would
     folder: Path = Path()  # not in study.json
+    done: tuple[StageResult, ...] = ()  # finished stages of the cells, each once; not in study.json
     tried: tuple[StageResult, ...] = ()  # the finished ones of ``trials``; not in study.json
 
     @property
@@ -301,7 +303,7 @@ class ExperimentResults:
 
     def to_json(self) -> Json:
         """Return what study.json holds: everything but the results of stages, which are in their folders."""
-        apart = ("folder", "stages", "tried")
+        apart = ("folder", "stages", "done", "tried")
         kept = asdict(self, dict_factory=lambda pairs: {k: v for k, v in pairs if k not in apart})
         return {"format": FORMAT} | kept
 
@@ -315,7 +317,9 @@ class ExperimentResults:
             return replace(cell, stages=found if len(found) == len(cell.folders) else ())
 
         tasks = (replace(task, cells=tuple(map(with_stages, task.cells))) for task in self.tasks)
-        return replace(self, tasks=tuple(tasks), tried=tuple(filter(None, map(stage, self.trials))))
+        names = dict.fromkeys(name for cell in self.cells for name in cell.folders)
+        done, tried = (tuple(filter(None, map(stage, each))) for each in (names, self.trials))
+        return replace(self, tasks=tuple(tasks), done=done, tried=tried)
 
 
 def read(folder: str | Path) -> ExperimentResults:

@@ -210,6 +210,8 @@ def ranking(analysis: TaskAnalysis) -> str:
     resolved = f"clearly further apart than the tie of {format.tie(analysis.metric)} in both {control} and "
     if Standing.ONE_SEED in sides and sides <= {Standing.ONE_SEED, Standing.NOTHING}:
         why = "one seed cannot tell chance from effect"
+    elif any(pair.diverged for pair in pairs):
+        why = f"training diverged in some of {control} or {treatment}"
     elif len(pairs) == 1:
         why = f"{format.listing(list(pairs[0].rows))} are not {resolved}{treatment}"
     else:
@@ -271,7 +273,8 @@ def claim(analysis: Analysis) -> str:
     for task, gain, estimate in gains:
         size = f"{format.signed(task.metric, estimate.mean)}{format.points(task.metric)}"
         interval = f" {format.interval(task.metric, estimate.bounds)}" if estimate.bounds else ""
-        said = f"{size}{interval} for {gain.a[0]}{f' on {task.label}' * several}"
+        why = task.no_evidence(gain)
+        said = f"{size}{interval} for {gain.a[0]}{f' on {task.label}' * several}{f' ({why})' * bool(why)}"
         where = f" on {task.label}" * (not several)
         arms_of_it = f"between {gain.a[1]} and {_named(gain.b[1])}, paired by seed, is "
         compared.setdefault(f"in test {format.name(task.metric)}{where} {arms_of_it}", []).append(said)

@@ -239,8 +239,7 @@ def costs(analysis: Analysis) -> ReportTable:
 def spent(analysis: Analysis) -> Entry:
     """Return the cost of an experiment, with that of tuning; a stage that cells share counts once."""
     results = analysis.results
-    cells = [stage for cell in results.cells for stage in cell.stages]
-    once = {stage.folder: stage.cost for stage in (*cells, *results.tried)}
+    once = {stage.folder: stage.cost for stage in (*results.done, *results.tried)}
     found = _cost(list(once.values()))
     if gone := len(results.trials) - len(results.tried):
         return replace(found, text=f"{found.text}, without {format.plural(gone, 'stage')} of tuning, deleted")

@@ -27,6 +27,7 @@ from .plan import Plan, PlannedStage, missing_stages
 from .run_dir import RESULT, RunDir
 from .workspace import Workspace
 
+OF_BUNDLED = "*This was written of the bundled results, and not of those that were added or changed here.*"
 CACHES = ("manifests", "baselines")
 """Folders of caches that all experiments share."""
 ABANDONED_SECONDS = 3600.0
@@ -207,9 +208,18 @@ class ExperimentFolder:
         return f"measures-{digest_of(names.encode())[:10]}.json"
 
     def _interpretation(self) -> str:
-        """Return the interpretation written by hand, from the folder of bundled results; "" without."""
+        """Return the interpretation written by hand, from the folder of bundled results; "" without.
+
+        It says so if other stages than those that it was written of have finished, and there is none if none
+        of them is planned: the study was changed.
+        """
         file = self.bundled / f"{self._name}.md" if self.bundled else None
-        return file.read_text(encoding="utf-8").strip() if file and file.exists() else ""
+        if not file or not file.exists():
+            return ""
+        shipped = self.bundled_stages & self._planned.keys()
+        others = any(name not in shipped and stage.finished for name, stage in self.stages().items())
+        written = file.read_text(encoding="utf-8").strip() if shipped else ""
+        return f"{OF_BUNDLED}\n\n{written}" if written and others else written
 
     def _stamp(self) -> str:
         """Return a hash of everything that the report depends on."""

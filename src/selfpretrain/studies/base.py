@@ -54,6 +54,9 @@ class Study(abc.ABC):
         """Return the (treatment, control) columns of the differences to report; the main one first."""
         return self.contrasts
 
+    def check_tuning(self) -> None:  # noqa: B027  # optional
+        """Check that tuning replaces nothing that defines an arm."""
+
     @property
     def changed(self) -> bool:
         """Return whether settings differ from those of the named study."""

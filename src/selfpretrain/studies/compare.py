@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from ..config import Count, settings_of, spec
-from ..errors import SpecError, UnknownName, nearest
+from ..errors import SpecError, UnknownName, join_names, nearest
 from ..mixers.base import Mixer
 from ..registry import find, name_of
 from ..runner.experiment import Cell
@@ -85,6 +85,17 @@ class Comparison(Study):
                     recipes = recipes_by_column(part, arms, seed, planner, self.columns)
                     for column, recipe in recipes.items():
                         yield Cell(row, column, recipe, label=label, fold=fold)
+
+    def check_tuning(self) -> None:
+        """Check that tuning replaces nothing that defines an arm.
+
+        Raises:
+            SpecError: naming such an arm.
+        """
+        for arm in self.columns:
+            if tried := [name for name in arm.defined_by if getattr(self.space, name)]:
+                said = f"--tune tries {join_names(tried)}, which make the arm {name_of(arm)} what it is"
+                raise SpecError(f"{said}; leave one of them out")
 
     @property
     def names(self) -> list[str]:

@@ -51,7 +51,8 @@ class Growth(TableStudy):
 
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of a task at each of its lengths."""
-        sizes = (replace(task, size=size) for size in SIZES) if isinstance(task, Paths) else (task,)
+        changed = not isinstance(task, Paths) or task.size != Paths.size  # by -s task.size
+        sizes = (task,) if changed else (replace(task, size=size) for size in SIZES)
         for sized_task in sizes:
             name = f"{label}, {sized_task.form.length:,} positions"
             yield from (replace(cell, label=name) for cell in super().task_cells(label, sized_task, planner))

@@ -137,7 +137,9 @@ class ModernZoo(TableStudy):
 
     def _sizes(self, planner: Planner) -> Iterator[str]:
         """Yield width, parameters on the first task, and state of every architecture."""
-        label, task = next(iter(self.available_tasks(planner).items()))
+        label, task = next(iter(self.available_tasks(planner).items()), ("", None))
+        if task is None:
+            return
         for row in self.rows(label):
             arms = self.arms(label, task, row)
             parameters = planner.plan(Recipe(task, arms.scratch_model, (arms.scratch,))).parameters

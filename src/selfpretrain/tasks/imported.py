@@ -60,14 +60,19 @@ class Imported(StoredTask):
             DataError: if there are no such data.
             SpecError: if ``labels`` does not fit.
         """
+        examples = self.unclipped(split)
+        if split != "train":
+            return clip_tokens(examples, self.data().form)
+        return limit_labels(examples, self.labels)
+
+    def unclipped(self, split: Split) -> SequenceDataset:
+        """Return the examples of one split with all labels, and with symbols that training lacks."""
         examples = self.data().examples(split)
         if count := self.rows if split == "train" else self.held:
             examples = _subset(examples, count)
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
-        if split != "train":
-            return clip_tokens(examples, self.data().form)
-        return limit_labels(examples, self.labels)
+        return examples
 
     def with_folds(self, folds: int) -> "Fold":
         """Return the same data in folds by group."""

@@ -33,6 +33,7 @@ class Arm(abc.ABC):
     against: ClassVar[tuple[str, ...]] = (MATCHED, SPT)  # columns whose scores are subtracted from its own
     pretrains: ClassVar[bool] = False  # whether the mixer must be able to denoise
     mixers: ClassVar[tuple[type[Mixer], ...]] = ()  # from scratch, if it is an arm of some mixers only
+    defined_by: ClassVar[tuple[str, ...]] = ()  # hyperparameters that tuning must not replace
     other_mixers: ClassVar[str] = ""  # why another mixer, whose name is {}, has no such arm
 
     @abc.abstractmethod

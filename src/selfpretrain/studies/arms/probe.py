@@ -33,7 +33,8 @@ class HeadAlone(Arm):
             arms.finetune,
             freeze=(*EVERYTHING_BUT_THE_HEAD, *norm),
             budget=budget_of(spt, planner),
-            optim=replace(arms.finetune.optim, optimizer="adamw"),  # a head has no matrix for Muon
+            # A head has no matrix for Muon, and its cosine spans the longer budget.
+            optim=replace(arms.finetune.optim, optimizer="adamw", cosine_steps=None),
         )
         return Recipe(task, arms.model, (arms.pretrain, head))
 

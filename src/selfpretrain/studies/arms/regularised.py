@@ -19,6 +19,7 @@ class Regularised(Arm):
     """
 
     column = "scratch (matched), regularised"
+    defined_by = ("weight_decay", "dropout")
 
     decay: Positive = 1.0  # weight decay
     dropout: Rate = 0.1

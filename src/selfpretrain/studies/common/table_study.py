@@ -155,8 +155,8 @@ class TableStudy(Study):
     def with_settings(self, settings: Mapping[str, Any]) -> "TableStudy":
         """Return the table with settings changed, e.g. ``task.source`` or ``pretrain.optim.lr``.
 
-        A setting applies to all cells that have it, or with a prefix to the cells of a task and row:
-        ``Image/S4*/pretrain.optim.lr``.
+        A setting applies to the tasks that have it, and there to every cell, or with a prefix to the cells of
+        a task and row: ``Image/S4*/pretrain.optim.lr``. One of mixers must be a field of each of these.
 
         Raises:
             SpecError: if no cell has a setting.

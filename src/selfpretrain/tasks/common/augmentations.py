@@ -167,6 +167,10 @@ class ShuffledOperands(Augmentation):
         return replace(batch, inputs=to_device(torch.from_numpy(sequences), batch.inputs.device))
 
     def _shuffled(self, symbols: list[int], shuffle: np.random.Generator) -> list[int]:
+        """Return an expression with its operands in another order; what is none, e.g. generated, as it is."""
+        depths = np.cumsum([(self.first <= s < self.close) - (s == self.close) for s in symbols])
+        if not len(depths) or depths.min() < 0 or depths[-1] != 0:
+            return symbols
         open_nodes: list[list[list[int]]] = [[]]  # of every open expression, the operands so far
         operators: list[int] = []
         for symbol in symbols:
