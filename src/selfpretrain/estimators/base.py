@@ -371,8 +371,10 @@ class SequenceEstimator(TaskFitting):
 
     def _test_split(self, task: Task) -> SequenceDataset:
         """Return the test split of a task, with the levels and symbols of training."""
-        unknown = self.alphabet_ is not None and isinstance(task, Imported)  # symbols that training lacks
-        data = task.unclipped("test") if unknown else evaluate.load_test(task)
+        if self.alphabet_ is not None and isinstance(task, Imported):
+            data = task.unclipped("test")  # symbols that training lacks become unknown
+        else:
+            data = evaluate.load_test(task)
         data = in_memory.moved(data, in_memory.offsets_of(task), self.offsets_)
         if self.alphabet_ is None or isinstance(task, InMemoryTask) or data.views > 1:
             return data
@@ -427,7 +429,7 @@ class SequenceEstimator(TaskFitting):
                 said = "validation_fraction divides arrays, and a task or a file has splits of its own"
                 raise SpecError(f"{said}; leave it out")
             for name in ("n_features_in_", "feature_names_in_"):  # of a fit on arrays before
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
         if isinstance(X, str | Task):
             task = load_task(X) if isinstance(X, str) else X
             self.set_classes(task.form)

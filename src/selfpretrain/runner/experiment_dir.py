@@ -1,7 +1,7 @@
 """The folder of an experiment: the planned cells, results of its stages, measurements and the report."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -317,18 +317,11 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
     names = [name for name in folds[0] if all(name in scores for scores in folds)]
     of_folds = {name: np.array([scores[name] for scores in folds]) for name in names}
     if isinstance(task.form.target, Reals) and len(folds) > 1 and names:
-        found = {name: _pooled_r2(scores, task.parts()) for name, scores in of_folds.items()}
+        from ..tasks.inspect.baselines import pooled_r2
+
+        found = {name: pooled_r2(scores, task.parts()) for name, scores in of_folds.items()}
         return {name: score for name, score in found.items() if np.isfinite(score)}
     return {name: float(scores.mean()) for name, scores in of_folds.items()}  # folds are of about equal size
-
-
-def _pooled_r2(scores: np.ndarray, folds: Sequence[Task]) -> float:
-    """Return the R2 of the answers to all folds together, from that of each: squared errors add up."""
-    tested = [part.load("test") for part in folds]
-    targets = [part.targets[part.labelled].double().numpy() for part in tested]
-    squares = np.array([len(y) * y.var() for y in targets])
-    whole = np.concatenate(targets)
-    return float(1 - ((1 - scores) * squares).sum() / (len(whole) * whole.var()))
 
 
 def _cache_name(task: Task) -> str:

@@ -241,7 +241,7 @@ def _held_out(digest: str, runs: Path, data: Recipe | str) -> tuple[dict[str, tu
     train = [] if isinstance(data, str) else training_data(data).digests()
     how = data if isinstance(data, str) else "hashed again from the data"
     if isinstance(data, Recipe) and train and examples_digest(train) == digest:
-        hashes = example_hashes(data.task)
+        hashes = {str(split): found for split, found in example_hashes(data.task).items()}
         return {s: _known_among(hashes[s], train) for s in HELD_OUT}, how
     how = "the data found here are not those it was trained on" if train else how
     for path in sorted(runs.glob("manifests/*.json")):

@@ -14,7 +14,7 @@ two cells, with curves that grow with them; every size has the training steps th
 smallest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ..config import spec
@@ -51,8 +51,9 @@ class Growth(TableStudy):
 
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of a task at each of its lengths."""
-        changed = not isinstance(task, Paths) or task.size != Paths.size  # by -s task.size
-        sizes = (task,) if changed else (replace(task, size=size) for size in SIZES)
+        sizes: Iterable[Task] = (task,)
+        if isinstance(task, Paths) and task.size == Paths.size:  # else -s task.size has changed it
+            sizes = (replace(task, size=size) for size in SIZES)
         for sized_task in sizes:
             name = f"{label}, {sized_task.form.length:,} positions"
             yield from (replace(cell, label=name) for cell in super().task_cells(label, sized_task, planner))

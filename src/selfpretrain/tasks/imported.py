@@ -82,8 +82,8 @@ class Imported(StoredTask):
 
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
-        sizes = {name: min(vars(self)[name] or most, most) for name, most in TINY.items()}
-        return replace(self, **sizes, labels=None) if self.name else self
+        rows, held, longest = (min(vars(self)[name] or most, most) for name, most in TINY.items())
+        return replace(self, rows=rows, held=held, longest=longest, labels=None) if self.name else self
 
     def data(self) -> StoredDataset:
         """Return the imported set.

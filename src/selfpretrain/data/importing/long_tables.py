@@ -53,8 +53,7 @@ def read_long(
         labelled: whether labels are read; else the options need no label.
         events: names of events by number; all other events get the next number. []: the values are numbers;
             None: the events of the table are numbered.
-        values: columns of the channels, in their order; None: those that the options name, in the order of
-            the table.
+        values: columns of the channels, in their order; None: those of the options, in that of the table.
 
     Raises:
         DataError: if a column is missing or cannot be used.

@@ -6,7 +6,7 @@ classes, micro F1 for sets of classes and R2 for real numbers. They run in one t
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -130,6 +130,15 @@ def accuracy(y_true: np.ndarray, y_pred: np.ndarray) -> float:
 def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     """Return the share of explained variance, at most 1; NaN if all true values are equal."""
     return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
+
+
+def pooled_r2(scores: np.ndarray, folds: Sequence[Task]) -> float:
+    """Return the R2 of the answers to all folds together, from that of each: their squared errors add up."""
+    splits = [labelled_examples(fold, "test", MAX_EXAMPLES) for fold in folds]
+    targets = [examples.targets.double().numpy() for examples in splits]
+    squares = np.array([len(y) * y.var() for y in targets])
+    whole = np.concatenate(targets)
+    return float(1 - ((1 - scores) * squares).sum() / (len(whole) * whole.var()))
 
 
 def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
