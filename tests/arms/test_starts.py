@@ -83,6 +83,12 @@ def test_the_start_reads_inputs_of_training_alone(monkeypatch):
     assert {*read} == {"train"}
 
 
+def test_the_rate_of_a_head_alone_does_not_rise_again():
+    """Its budget is longer than that of finetuning, for which a paper prints the end of the cosine."""
+    arms = arms_with("attention").with_setting("finetune.optim.cosine_steps", "10")
+    assert HeadAlone().recipe(TASK, arms).last.optim.cosine_steps is None
+
+
 def test_a_head_alone_is_trained_without_muon():
     """Which is for matrices below the head."""
     task = toys.Majority()

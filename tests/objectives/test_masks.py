@@ -115,6 +115,11 @@ def test_stretches_have_their_share_and_geometric_lengths(rate, length):
             assert float(goes_on[old].float().mean()) == pytest.approx(1 - 1 / mean, abs=0.015)
 
 
+@pytest.mark.parametrize(("rate", "length"), [(0.9, 10.0), (0.8, 5.0), (0.5, 2.0)])
+def test_stretches_that_just_suffice_for_their_share_are_none(rate, length):
+    assert Spans(rate, length).length == length
+
+
 def test_stretches_too_short_for_their_share_are_refused():
     with pytest.raises(ValidationError, match="raise length to at least 2, or lower rate"):
         Spans(0.5, 1.5)

@@ -93,6 +93,33 @@ def test_folds_of_equal_targets_have_an_r2_together(tmp_path):
     assert lost.undefined("s4d", "SPT") == (0,) and not lost.at("s4d", "SPT")
 
 
+@pytest.mark.parametrize("objective", ["regress", "noisy-regress", "joint", "3-regress"])
+def test_a_score_is_that_of_all_answers_whatever_wraps_the_objective(tmp_path, objective):
+    """As of an ensemble or masked inputs, beside arms whose answers are pooled."""
+    cells = []
+    random = np.random.default_rng(0)
+    targets = [10.0 * fold + random.normal(size=8) for fold in range(3)]
+    for fold, target in enumerate(targets):
+        place = tmp_path / f"{fold}"
+        place.mkdir()
+        kept = Predictions(target + 0.9 * random.normal(size=8), target)
+        save_file({"prediction": kept.prediction, "target": target}, place / "predictions.safetensors")
+        cells.append(cell("s4d", "SPT", 0, kept.score(), fold=fold, folder=place, objective=objective))
+    (found,) = task_results(cells, kind="reals").at("s4d", "SPT").values()
+    assert np.mean([each.score for each in cells]) < 0.5 and found.score > 0.95
+
+
+def test_a_score_of_its_own_is_averaged_over_folds(tmp_path, right):
+    cells = [
+        replace(each, stages=(replace(each.scored, objective="mine"),))
+        for each in task(tmp_path, right).cells
+    ]
+    for each in cells:
+        each.scored.scores["test"]["score"] = 0.1 + each.fold / 10
+    (first, _) = task_results(cells).at("s4d", "SPT").values()
+    assert first.score == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(("last", "flaw"), [(3.0, ""), (4.0, "it says r2")])
 def test_an_r2_of_equal_targets_is_no_contradiction(last, flaw):
     """Sums of squares may differ from zero by rounding, and then there is one."""

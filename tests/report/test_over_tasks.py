@@ -50,6 +50,19 @@ def test_equal_means_are_a_tie_whatever_the_order_of_their_seeds():
     assert ahead == "0 of 7" and "ahead on 0 of 7" in over_tasks.in_words(found)
 
 
+def test_what_diverged_is_not_ahead_on_average():
+    cells = [
+        cell("a", column, seed, score + seed / 1000, stopped="diverged" if column == SPT else "budget")
+        for column, score in ((SPT, 0.2), (SCRATCH, 0.6))
+        for seed in range(3)
+    ]
+    found = study_of(*(task_results(cells) for _ in range(8)))
+    assert over_tasks.headline(found) == (
+        "These runs cannot decide which arm is ahead on average over tasks."
+    )
+    assert "(a, ahead on 0 of 8, training diverged on 8)" in over_tasks.in_words(found)
+
+
 def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():
     found = texts(over_tasks.gains_table(study(7)))
     assert list(found) == [(row, f"{SPT} over {SCRATCH}") for row in FOUND]

@@ -16,7 +16,7 @@ from selfpretrain.report.format import MINUS
 from selfpretrain.report.results import Metric
 from selfpretrain.report.stage_results import StageCost
 from selfpretrain.report.statistics import Estimate, estimate
-from selfpretrain.report.summary import advice, headline, on_average, ranking, standings, verdict
+from selfpretrain.report.summary import advice, claim, headline, on_average, ranking, standings, verdict
 from selfpretrain.report.tables import costs
 from selfpretrain.report.tables import gains as gain_table
 from selfpretrain.report.tables import scores as score_table
@@ -296,6 +296,21 @@ def test_a_diverged_arm_is_the_gravest_remark_and_begins_the_headline():
     assert sum(text.endswith(" †") for text in marked) == 1
     fine = one([0.1, 0.11, 0.12])
     assert "decided" not in verdict(fine) and "diverged" not in " ".join(caveats([fine]))
+
+
+def test_divergence_decides_neither_a_ranking_nor_a_claim():
+    found = rows((0.7, 0.1), (0.5, 0.8))
+    assert found.order == "changes"
+    lost = [
+        replace(each, stages=(replace(each.scored, stopped="diverged"),))
+        if (each.row, each.column) == ("a", SPT)
+        else each
+        for each in found.task.cells
+    ]
+    found = analyse_task(replace(found.task, cells=tuple(lost)))
+    assert found.order == "not resolved"
+    assert ranking(found).endswith("is not resolved: training diverged in some of scratch (matched) or SPT.")
+    assert "for a (training diverged in 3 of 3 of SPT)" in claim(together(found))
 
 
 def test_divergence_of_a_seed_that_is_not_compared_does_not_undo_a_verdict():

@@ -39,6 +39,7 @@ from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
 from selfpretrain.studies.attention_distance import attention_distance
 from selfpretrain.studies.coser_table_4 import QueriesAndKeys
+from selfpretrain.studies.label_fraction import LabelFraction
 from selfpretrain.studies.locality import Locality
 from selfpretrain.system.events import listen
 from selfpretrain.tasks.digits import Digits
@@ -178,6 +179,37 @@ def test_tuning_is_a_part_of_the_cost(experiment, workspace):
     assert tables.spent(left).text.endswith(", without 1 stage of tuning, deleted")
 
 
+def test_a_trial_that_does_not_fit_is_the_worst_and_ends_nothing(experiment, workspace, monkeypatch):
+    cells = [cell for cell in experiment.cells if cell.column == "scratch"]
+    train = tuning.run_recipes
+
+    def without_the_first(recipes, *args, **how):
+        train([recipe for recipe in recipes if recipe.last.optim.lr != 1e-3], *args, **how)
+        raise DoesNotFit("a step needs 99 GB")
+
+    monkeypatch.setattr(tuning, "run_recipes", without_the_first)
+    some = replace(experiment, cells=tuple(cells))
+    tuned = tuning.tune(some, tuning.SearchSpace(lr=(1e-3, 1e-5), batch=()), workspace)
+    assert {cell.recipe.last.optim.lr for cell in tuned.cells} == {1e-5}
+
+
+def test_a_fraction_of_the_labels_is_tuned_with_batches_that_it_fills():
+    study = LabelFraction.at_scale("smoke", 1)
+    found = study.experiment("smoke")
+    tried = [recipe for of in tuning.trials_of(found, study.space).values() for recipe in of]
+    assert tried and {recipe.last.batch for recipe in tried} <= {
+        cell.recipe.last.batch for cell in found.cells
+    }
+
+
+def test_the_folder_of_many_tasks_has_a_name_that_disks_take(experiment, monkeypatch):
+    names = iter(f"a-long-name-of-a-task-{i:03d}" for i in range(10_000))
+    monkeypatch.setattr("selfpretrain.runner.experiment.file_name_of", lambda task: next(names))
+    some = replace(experiment, lasting=False, digest="0a")
+    assert some.folder.startswith(f"{some.name}-a-long-name-of-a-task-000-and-{len(some.cells) - 1}-more-0a")
+    assert len(some.folder) < 200
+
+
 def test_the_seed_of_tuning_is_not_reported():
     study = QueriesAndKeys("smoke", 2)
     with pytest.raises(SpecError, match="seed 1,000, which must not be reported: give --first-seed"):
@@ -283,6 +315,23 @@ def test_a_page_is_current_until_what_it_says_changes(experiment, done, workspac
     assert "Less than hoped." in (here.path / "report.md").read_text()
     workspace.stage(experiment.cells[0].recipe).drop("result.json")
     assert not here.is_current
+
+
+def test_what_was_written_of_bundled_results_is_not_said_of_others(experiment, done, tmp_path):
+    bundled = tmp_path / "results"
+    bundled.mkdir()
+    (bundled / "coser-table-4.smoke.md").write_text("Less than hoped.")
+    first, *more = experiment.cells
+
+    def folder(*cells):
+        return ExperimentFolder(Plan.of(replace(experiment, cells=cells)), done, bundled)
+
+    folder(first).keep()
+    assert folder(first)._interpretation() == "Less than hoped."
+    assert folder(first, *more)._interpretation() == f"{experiment_dir.OF_BUNDLED}\n\nLess than hoped."
+    kept = folder(first).plan.stages.keys()
+    other = next(cell for cell in more if kept.isdisjoint(folder(cell).plan.stages))
+    assert folder(other)._interpretation() == ""
 
 
 def test_a_stage_that_is_held_elsewhere_waits_while_others_go_on(experiment, tmp_path):

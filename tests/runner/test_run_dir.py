@@ -298,3 +298,12 @@ def test_of_many_machines_one_takes_over_what_a_dead_one_left(stage, tmp_path, m
         assert [each.answer for each in answers if each.answer] == [[turn]]
         for attempt in stage.attempts:
             attempt.remove()
+
+
+@pytest.mark.parametrize("name", ["digests-bert[v2]-masked-0123", "a*b", "what?"])
+def test_an_attempt_is_found_whatever_the_stage_is_called(tmp_path, name):
+    """As after the folder of a network of transformers; other names are no attempts at it."""
+    stages = tmp_path / "stages"
+    for other in (f"{name}.part-here-1", "digests-bert2-masked-0123.part-here-1", "a-b.part-here-1"):
+        RunDir.make(stages / other)
+    assert [each.path.name for each in RunDir(stages / name).attempts] == [f"{name}.part-here-1"]

@@ -9,7 +9,9 @@ from engines import study
 from selfpretrain.cli.options import RunFlags
 from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
+from selfpretrain.runner.trackers.base import tracking
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system.events import Event, emit
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +103,24 @@ def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkey
         folder = trained(recipe, tmp_path, "jsonl")
     assert len([w for w in warned if "stops logging" in str(w.message)]) == 1
     assert folder.finished
+
+
+def test_a_tracker_is_open_as_long_as_the_outermost_block(tmp_path, monkeypatch):
+    """Of a comparison with tuning and several analyses: what one writes in the end is all of it."""
+    ends = []
+
+    def close(tracker):
+        ends.append(tracker)
+
+    monkeypatch.setattr(jsonl.JsonLines, "close", close)
+    workspace = Workspace(tmp_path, trackers=("jsonl",))
+    with tracking(workspace):
+        for name in "ab":
+            with tracking(workspace):
+                emit(Event("interim", name))
+            assert not ends
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["a", "b"] and len(ends) == 1
+    with tracking(workspace):
+        emit(Event("interim", "c"))
+    assert len(ends) == 2

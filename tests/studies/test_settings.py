@@ -11,7 +11,7 @@ import torch
 import paper_data
 import toys
 from selfpretrain import registry
-from selfpretrain.api import compare, comparison, find_study, resolve_settings
+from selfpretrain.api import Request, compare, comparison, find_study, forecast_planner, resolve_settings
 from selfpretrain.cli.compare import compare as command
 from selfpretrain.config import spec
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
@@ -24,6 +24,8 @@ from selfpretrain.objectives.causal import Causal
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.compare import Comparison, build_comparison
+from selfpretrain.studies.growth import SIZES, Growth
+from selfpretrain.studies.modern_zoo import ModernZoo
 from selfpretrain.studies.recipes.defaults import denoising_objective, small_arms
 from selfpretrain.tasks.digits import Digits
 from selfpretrain.tasks.listops import ListOps
@@ -274,3 +276,23 @@ def test_a_task_twice_with_other_settings_has_two_names():
     ]
     assert found == [{"paths"}, {"paths, size 10"}]
     assert len(build_comparison(tasks, (Attention(),), "causal", "smoke", 1).tasks) == 1
+
+
+def test_growth_keeps_a_size_that_is_chosen():
+    study = Growth("small", 1)
+    sizes = {cell.recipe.task.size for cell in study.cells(forecast_planner("small", True))}
+    assert sizes == set(SIZES)
+    chosen = study.with_settings({"task.size": 10})
+    assert {cell.recipe.task.size for cell in chosen.cells(forecast_planner("small", True))} == {10}
+
+
+def test_an_arm_is_not_tuned_out_of_what_defines_it():
+    study = comparison("digits", ("attention",), None, 1, "smoke", {}, arms=("matched", "spt", "regularised"))
+    with pytest.raises(SpecError, match="--tune tries weight_decay, dropout, which make the arm regularised"):
+        Request(study, "smoke", tune=True).experiment(forecast_planner("smoke"))
+    Request(study, "smoke").experiment(forecast_planner("smoke"))
+
+
+def test_a_zoo_without_any_data_says_what_to_get(monkeypatch, home):
+    with pytest.raises(SpecError, match="nothing can be run"):
+        ModernZoo("paper", 1).with_settings({"task.source": "lra"}).experiment("paper")

@@ -20,9 +20,8 @@ def cell(row: str, column: str, seed: int, score: float | None, *, fold: int = 0
         return planned
     scores = {"test": {"score": score}, "val": {"score": score}}
     usual = {"folder": Path("nowhere"), "stopped": "patience", "cost": StageCost(1000, 1e9, 1.0)}
-    made = StageResult(
-        objective="classify", scores=scores, steps=100, epochs=1.0, best_step=95, **(usual | stage)
-    )
+    usual |= {"objective": "classify"}
+    made = StageResult(scores=scores, steps=100, epochs=1.0, best_step=95, **(usual | stage))
     return replace(planned, stages=(made,))
 
 

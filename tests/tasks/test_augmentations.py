@@ -77,6 +77,8 @@ def test_expressions_keep_their_values_and_their_operands_in_any_order():
     shuffle = ShuffledOperands(10, 14)
     found = {tuple(shuffle._shuffled([10, 1, 2, 3, 14], np.random.default_rng(i))) for i in range(200)}
     assert len(found) == 6
+    for symbols in ([10, 1, 2], [1, 14], [14, 10], [10, 14, 14, 10], [10, 10, 3, 14]):  # as are generated
+        assert shuffle._shuffled(symbols, np.random.default_rng(0)) == symbols
 
 
 @pytest.mark.parametrize(("patch", "size"), [(1, 8), (2, 8)])

@@ -25,6 +25,8 @@ from selfpretrain.mixers.common.own_network import mixer_of as own
 from selfpretrain.mixers.s4d import S4D
 from selfpretrain.mixers.window import Window
 from selfpretrain.objectives.classify import Classify
+from selfpretrain.objectives.common.joint import Joint
+from selfpretrain.objectives.common.masked_inputs import MaskedInputs
 from selfpretrain.objectives.latent import Latent
 from selfpretrain.objectives.masked import Masked
 from selfpretrain.objectives.regress import Regress
@@ -397,11 +399,12 @@ def test_the_best_weights_are_those_of_the_criterion(tmp_path, signal, objective
     assert result(folder)["scores"]["val"][criterion] == pytest.approx(best[criterion])
 
 
-def test_the_loss_selects_where_equal_targets_have_no_r2():
+@pytest.mark.parametrize("objective", [Regress(), MaskedInputs(Regress()), Joint(Regress(), Masked(0.3))])
+def test_the_loss_selects_where_equal_targets_have_no_r2(objective):
     task = several.majority("reals")
     train = task.load("train")
     val = replace(train, targets=torch.ones_like(train.targets))
-    stage = Stage(Regress(), Budget(steps=8), Optim(lr=0.1), evals=8)
+    stage = Stage(objective, Budget(steps=8), Optim(lr=0.1), evals=8)
     network = build_network(Recipe(task, Model(Attention(2), 8, 1), (stage,)))
     losses = {}
 

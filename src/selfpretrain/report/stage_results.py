@@ -250,7 +250,7 @@ class StageResult:
         kept = self.predictions
         if kept is None:
             return False
-        equal = kept.metric == "r2" and np.ptp(kept.target) == 0
+        equal = kept.metric == "r2" and bool(np.ptp(kept.target) == 0)
         return equal or _near(self.scores["test"]["score"], kept.score())
 
 

@@ -216,10 +216,13 @@ class ExperimentFolder:
         file = self.bundled / f"{self._name}.md" if self.bundled else None
         if not file or not file.exists():
             return ""
-        shipped = self.bundled_stages & self._planned.keys()
-        others = any(name not in shipped and stage.finished for name, stage in self.stages().items())
-        written = file.read_text(encoding="utf-8").strip() if shipped else ""
-        return f"{OF_BUNDLED}\n\n{written}" if written and others else written
+        written = file.read_text(encoding="utf-8").strip()
+        bundled = self.bundled_stages
+        if not bundled:  # whoever wrote it keeps no results beside it
+            return written
+        others = any(name not in bundled and stage.finished for name, stage in self.stages().items())
+        planned = not bundled.isdisjoint(self._planned)
+        return f"{OF_BUNDLED}\n\n{written}" if planned and others else written * planned
 
     def _stamp(self) -> str:
         """Return a hash of everything that the report depends on."""
