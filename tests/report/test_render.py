@@ -16,6 +16,7 @@ from selfpretrain.report.page import compose, write
 from selfpretrain.report.render import html
 from selfpretrain.report.render.latex import escaped
 from selfpretrain.report.results import Metric, read
+from selfpretrain.report.tables import spent
 from selfpretrain.system.events import format_duration
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -89,6 +90,24 @@ def test_rows_that_sum_up_stay_below_the_others(make, scene):
     assert any("spent, each stage once" in foot for foot in feet), feet
     bodies = "".join(re.findall(r"<tbody>(.*?)</tbody>", text, re.DOTALL))
     assert "critical difference" not in bodies and "spent, each" not in bodies and "attention" in bodies
+
+
+def test_what_was_spent_and_where_is_of_every_finished_stage(make, scene):
+    """Also of a cell whose last stage is missing; and pretraining may have been on another device."""
+    folder = make(scene())
+    runs = folder.parent / "stages"
+    before = analyse(read(folder))
+    (runs / "toy-s4d-SPT-2-classify" / "result.json").unlink()
+    place = runs / "toy-attention-SPT-0-masked" / "environment.json"
+    found = json.loads(place.read_text())
+    place.write_text(json.dumps(found | {"device": "cuda H200", "git": found["git"] | {"dirty": True}}))
+    after = analyse(read(folder))
+    lost = spent(before).key - spent(after).key
+    assert lost == pytest.approx(1.4e12), "the finetuning alone"
+    said = " ".join(point for section in compose(after).sections for point in section.points)
+    assert "Runs used different devices: cpu and cuda H200" in said and "uncommitted changes" in said
+    facts = dict(fact for section in compose(after).sections for fact in section.facts)
+    assert set(facts["device"].split(", ")) == {"cpu", "cuda H200"}
 
 
 def test_csv_has_every_cell_and_the_paper(whole):
