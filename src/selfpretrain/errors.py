@@ -4,6 +4,7 @@ SelfPretrainError        exit code 1
   SpecError              exit code 2: invalid recipe, task, mixer or flag
     UnknownName          unknown name of a task, mixer, objective, study, executor or tracker
   DataError              exit code 2: sequences or labels cannot be used as they are
+    NotFinite            a model gives no finite number for some examples
     DamagedData          a prepared data set differs from what was written
   TransferError          weights and network do not match as the transfer rule requires
   StoreError             a run folder cannot be read or written
@@ -15,7 +16,7 @@ SelfPretrainError        exit code 1
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 MAX_OFFERED = 2000
@@ -47,7 +48,7 @@ class DataError(SelfPretrainError, ValueError):
 class NotFinite(DataError):
     """A model gives no finite number for some examples, whose ``places`` are known."""
 
-    def __init__(self, message: str, places: list[int]) -> None:
+    def __init__(self, message: str, places: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.places = places
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 from scipy.io import wavfile
 
@@ -14,6 +15,7 @@ from selfpretrain.cli.options import set_data_root
 from selfpretrain.data.importing.importer import plan_import
 from selfpretrain.data.importing.options import ImportOptions
 from selfpretrain.data.spec import Classes, PositionClasses, Tokens
+from selfpretrain.data.splits import min_groups, split_rows
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.tasks.genes import Genes
 from selfpretrain.tasks.imported import Imported
@@ -127,9 +129,7 @@ def test_sequences_without_a_label_whose_group_is_held_out_serve_nothing(tmp_pat
     made = bring(lines_of(tmp_path / "t.csv", rows), group="who")
     lost = int(((made.split > 0) & ~made.whole.labelled.numpy()).sum())
     assert lost and f"{150 - lost} sequences have no label; they serve pretraining" in notes_of(made)
-    assert f"{lost} sequences without a label are in val or test, with their group, and serve nothing" in (
-        notes_of(made)
-    )
+    assert f"{lost} sequences without a label are in val or test, and serve nothing" in notes_of(made)
 
 
 def test_labels_of_an_unlabelled_part_are_ignored_before_anything_is_shown(tmp_path):
@@ -147,9 +147,9 @@ def test_labels_of_an_unlabelled_part_are_ignored_before_anything_is_shown(tmp_p
     assert plan.facts()["labels"] == "a, b"
 
 
-@pytest.mark.parametrize(("labels", "kept"), [(10, 10), (12, 12)])
-def test_labels_of_some_loci_are_as_many_as_asked_for(labels, kept):
-    assert int(Genes(made_up=True, window=96, loci=5, labels=labels).load("train").labelled.sum()) == kept
+@pytest.mark.parametrize("labels", [10, 12])
+def test_labels_of_some_loci_are_as_many_as_asked_for(labels):
+    assert int(Genes(made_up=True, window=96, loci=5, labels=labels).load("train").labelled.sum()) == labels
 
 
 def test_more_labels_than_some_loci_have_are_refused():
@@ -194,10 +194,26 @@ def test_a_data_folder_whose_name_would_be_two_is_refused(tmp_path):
         set_data_root(tmp_path / "a:b")
 
 
-def test_positions_of_a_budget_of_labels_keep_their_order():
-    """A subset of labels is drawn from those of the chosen loci alone."""
-    some, fewer = (
-        Genes(made_up=True, window=96, loci=5, labels=labels).load("train") for labels in (None, 6)
-    )
-    assert bool((some.labelled | ~fewer.labelled).all())
-    assert torch.equal(some.targets[fewer.labelled], fewer.targets[fewer.labelled])
+@given(st.integers(0, 2**32 - 1), st.integers(3, 30), st.integers(0, 12))
+def test_groups_fill_all_parts_whatever_classes_they_have_alone(seed, number, alone):
+    random = np.random.default_rng(seed)
+    groups = np.concatenate([np.arange(number), random.integers(0, number, 3 * number)])
+    classes = np.where(groups < alone, 2 + groups, random.integers(0, 2, len(groups)))
+    classes = np.unique(classes, return_inverse=True)[1]
+    split = split_rows(classes, groups, seed % 100, min_groups(groups))
+    assert set(split) == {0, 1, 2}
+    assert all(len(set(split[groups == group])) == 1 for group in range(number))
+
+
+def test_groups_move_for_nothing_but_a_class_that_train_lacks():
+    """Rows without a label have a number that is no class to learn."""
+    random = np.random.default_rng(0)
+    moved = 0
+    for seed in range(60):
+        groups = np.repeat(np.arange(12), 10)
+        classes = random.integers(0, 2, 120)
+        classes[random.integers(0, 120, 3)] = 2
+        usual, split = (split_rows(classes, groups, seed, 2, n) for n in (0, 2))
+        assert np.array_equal(usual, split) and {0, 1} <= set(classes[split == 0])
+        moved += not np.array_equal(usual, split_rows(classes, groups, seed, 2))
+    assert moved, "as if they were a class"

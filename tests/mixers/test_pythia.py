@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 import toys
 from releases import LETTERS, SIZES, write_pythia
@@ -144,3 +145,21 @@ def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
     assert "hf download" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "stages").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"checkpoint": "gpt2"}, "the checkpoint gpt2 would not be read: add layers=0"),
+        ({"pretrained": True, "layers": 6}, "layers and heads are those of the checkpoint"),
+        ({"pretrained": True, "heads": 8}, "layers and heads are those of the checkpoint"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(settings, said):
+    with pytest.raises(ValidationError, match=said):
+        Pythia(**settings)
+
+
+def test_pretrained_weights_are_not_drawn_again():
+    with pytest.raises(ValidationError, match="init=random would overwrite the pretrained weights of pythia"):
+        Model(Pythia(pretrained=True), 16, **ALONE, init="random")

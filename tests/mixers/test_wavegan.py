@@ -17,8 +17,10 @@ from selfpretrain.mixers.base import LayerContext
 from selfpretrain.mixers.wavegan import WaveGAN
 from selfpretrain.objectives.classify import Classify
 from selfpretrain.objectives.masked import Masked
+from selfpretrain.objectives.token_classify import TokenClassify
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.studies.recipes.arms import MATCHED, SCRATCH, SPT
+from selfpretrain.tasks.state_tracking import StateTracking
 from selfpretrain.training import cost
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage
@@ -86,3 +88,10 @@ def test_a_recipe_that_pretrains_it_ends_with_one_line_and_a_check_says_so(tmp_p
     assert app.run([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checks"][0]["objectives"] == []
     assert app.run(["check", "wavegan", "--causal"]) == 2
+
+
+def test_labels_of_positions_are_refused():
+    """All positions have the same output."""
+    stage = Stage(TokenClassify(), Budget(steps=1))
+    with pytest.raises(ValidationError, match="answers once per sequence, and token-classify asks at every"):
+        Recipe(StateTracking().tiny(), Model(WaveGAN()), (stage,))

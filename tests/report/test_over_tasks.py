@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -61,6 +62,10 @@ def test_what_diverged_is_not_ahead_on_average():
         "These runs cannot decide which arm is ahead on average over tasks."
     )
     assert "(a, ahead on 0 of 8, training diverged on 8)" in over_tasks.in_words(found)
+    sound = [replace(each, stages=(replace(each.scored, stopped="budget"),)) for each in cells]
+    most = study_of(task_results(cells), *(task_results(sound) for _ in range(7)))
+    assert over_tasks.headline(most) == f"On average over tasks {SPT} is behind {SCRATCH} with a."
+    assert "training diverged on 1)" in over_tasks.in_words(most)
 
 
 def test_gains_are_averaged_over_tasks_with_intervals_over_tasks():

@@ -313,6 +313,12 @@ def test_divergence_decides_neither_a_ranking_nor_a_claim():
     assert "for a (training diverged in 3 of 3 of SPT)" in claim(together(found))
 
 
+def test_divergence_of_a_seed_that_no_pair_has_leaves_the_ranking():
+    found = rows((0.7, 0.6), (0.5, 0.8))
+    further = cell("a", SPT, 9, 0.1, stopped="diverged")
+    assert analyse_task(replace(found.task, cells=(*found.task.cells, further))).order == "changes"
+
+
 def test_divergence_of_a_seed_that_is_not_compared_does_not_undo_a_verdict():
     found = analysis({("a", MATCHED): [0.5, 0.51, None], ("a", SPT): [0.6, 0.62, 0.1]})
     *others, last = found.task.cells

@@ -191,6 +191,8 @@ def test_a_trial_that_does_not_fit_is_the_worst_and_ends_nothing(experiment, wor
     some = replace(experiment, cells=tuple(cells))
     tuned = tuning.tune(some, tuning.SearchSpace(lr=(1e-3, 1e-5), batch=()), workspace)
     assert {cell.recipe.last.optim.lr for cell in tuned.cells} == {1e-5}
+    assert all(note.endswith("; 1 did not fit into memory") for note in tuned.notes[-len(cells) :])
+    assert len(tuned.trials) == len(cells)
 
 
 def test_a_fraction_of_the_labels_is_tuned_with_batches_that_it_fills():

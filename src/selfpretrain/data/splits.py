@@ -74,9 +74,18 @@ def limit_labels(examples: SequenceDataset, labels: int | None) -> SequenceDatas
 
 
 def split_rows(
-    classes: np.ndarray, groups: np.ndarray | None, seed: int, min_groups_held: int = 1
+    classes: np.ndarray,
+    groups: np.ndarray | None,
+    seed: int,
+    min_groups_held: int = 1,
+    n_classes: int | None = None,
 ) -> np.ndarray:
     """Return (n,) the split of every row, 0 1 2 for train val test: 70/15/15 by class, groups kept whole.
+
+    Args:
+        min_groups_held: minimum number of groups of val and of test.
+        n_classes: number of classes that train must have, if groups allow it; the others, such as that of
+            rows without a label, are balanced only. None: all.
 
     Raises:
         DataError: if there are fewer than three groups.
@@ -85,7 +94,9 @@ def split_rows(
         if (n_groups := len(np.unique(groups))) < len(SPLITS):
             advice = "give `split`, or leave `groups` out"
             raise DataError(f"{n_groups} groups cannot fill three splits; {advice}")
-        return _split_by_group(classes, groups, seed, SHARES, (1, min_groups_held, min_groups_held))
+        fewest = (1, min_groups_held, min_groups_held)
+        trained = int(classes.max()) + 1 if n_classes is None else n_classes
+        return _split_by_group(classes, groups, seed, SHARES, fewest, trained)
     random = np.random.RandomState(seed)
     split = np.zeros(len(classes), dtype=np.int64)
     for label in np.unique(classes):
@@ -107,15 +118,16 @@ def _split_by_group(
     seed: int,
     shares: Sequence[float],
     fewest: Sequence[int],
-    train: int | None = 0,
+    trained: int = 0,
 ) -> np.ndarray:
     """Return (n,) the part of every row: largest groups first, each placed where the balance suffers least.
 
-    The last group of a class that train lacks goes there.
+    The last group of a class that the first part lacks goes there, so that another may get fewer groups than
+    its minimum, but one.
 
     Args:
         shares, fewest: per part: its share of all rows, and its minimum number of groups.
-        train: number of the part to train on; None: there is none.
+        trained: number of classes that the first part must have.
     """
     _, group = np.unique(groups, return_inverse=True)
     counts = np.zeros((group.max() + 1, classes.max() + 1))
@@ -127,14 +139,17 @@ def _split_by_group(
     random = np.random.RandomState(seed).permutation(len(counts))
     order = np.lexsort((random, -counts.sum(1)))
     missing = np.array(fewest)
-    waiting = (counts > 0).sum(0)  # groups of every class that have no part yet
+    waiting = (counts[:, :trained] > 0).sum(0)  # groups of every such class that have no part yet
     for left, group_row in zip(range(len(order), 0, -1), order, strict=True):
+        present = counts[group_row, :trained] > 0
+        empty = np.flatnonzero(missing == np.array(fewest))
+        if len(empty) >= left:
+            choices = empty
+        elif (present & (waiting == 1) & (held[0, :trained] == 0)).any():
+            choices = places[:1]
         # Once the groups left only just cover the minimum of every part, parts below it come first.
-        choices = np.flatnonzero(missing > 0) if missing.clip(0).sum() >= left else places
-        present = counts[group_row] > 0
-        if train is not None and (present & (waiting == 1) & (held[train] == 0)).any():
-            empty = (missing == np.array(fewest)) & (places != train)  # parts that need a group of those left
-            choices = places[train : train + 1] if empty.sum() < left else choices
+        else:
+            choices = np.flatnonzero(missing > 0) if missing.clip(0).sum() >= left else places
         waiting -= present
         # Squared distance from the class counts that each part should have.
         cost = [np.square(held + counts[group_row] * (places == c)[:, None] - wanted).sum() for c in choices]
@@ -162,12 +177,12 @@ def fold_splits(
         raise DataError(f"{n_groups} groups cannot fill {folds} folds; take fewer")
     share = SHARES[1] / (SHARES[0] + SHARES[1])
     part = np.zeros(len(classes), dtype=np.int64)
-    part_of = _split_by_group(classes, labelled_groups, 0, (1 / folds,) * folds, (1,) * folds, train=None)
-    test = part_of == fold
+    test = _split_by_group(classes, labelled_groups, 0, (1 / folds,) * folds, (1,) * folds) == fold
     part[test] = 2
-    part[~test] = _split_by_group(
-        classes[~test], labelled_groups[~test], 0, (1 - share, share), (1, min_groups(labelled_groups[~test]))
-    )
+    others = labelled_groups[~test]
+    fewest = (1, min_groups(others))
+    n_classes = int(strata.max()) + 1
+    part[~test] = _split_by_group(classes[~test], others, 0, (1 - share, share), fewest, n_classes)
     split = np.zeros(len(strata), dtype=np.int64)
     split[labelled] = part
     split = np.where(_earlier_copies(split, equal), LEFT_OUT, split)
@@ -255,7 +270,8 @@ def _new_split(strata: np.ndarray, groups: np.ndarray | None, equal: np.ndarray,
     split = np.zeros(len(strata), dtype=np.int64)
     rows = np.flatnonzero(labelled[unit])
     if groups is not None:
-        split[rows] = split_rows(row_strata[rows], unit[rows], seed, min_groups(unit[rows]))
+        fewest = min_groups(unit[rows])
+        split[rows] = split_rows(row_strata[rows], unit[rows], seed, fewest, int(strata.max()) + 1)
         return split
     first_rows = rows[np.unique(unit[rows], return_index=True)[1]]  # one of each set of equal sequences
     split_of_unit = np.zeros(len(labelled), dtype=np.int64)

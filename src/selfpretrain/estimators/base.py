@@ -20,7 +20,7 @@ from ..data.dataset import SequenceDataset, concatenated
 from ..data.labels import doubts
 from ..data.offsets import Offsets
 from ..data.sequences import SequenceKind, Sequences
-from ..data.spec import Classes, Reals, SequenceSpec, Target
+from ..data.spec import Classes, Reals, SequenceSpec, Target, Tokens
 from ..data.store import StoredDataset
 from ..errors import DataError, NotFinite, SpecError, join_names
 from ..report.results import ExperimentResults
@@ -35,7 +35,7 @@ from ..training import evaluate
 from . import annotations, export, in_memory, inputs, persistence
 from .annotations import Annotations
 from .fitting import TaskFitting
-from .in_memory import InMemoryTask
+from .in_memory import ASCII, InMemoryTask
 from .inputs import Alphabet, on_scale
 from .predictor import ESTIMATORS, Predictor, kind_of
 from .scores import Score, bootstrap
@@ -393,7 +393,8 @@ class SequenceEstimator(TaskFitting):
         form = self.predictor_.form
         found = X if isinstance(X, Sequences) else self._read(X, False, self.offsets_.values)
         alphabet = self.alphabet_
-        if found.kind == "text" and alphabet is None and self.data_facts_["signal"] == "tokens":
+        known = alphabet is not None or self.data_facts_["signal"] == "text"
+        if found.kind == "text" and not known and form.signal != Tokens(len(ASCII)):
             raise DataError("the model takes the numbers of its task's symbols, not text; give these")
         length = form.length - (alphabet.signs if alphabet else 0)
         if alphabet:

@@ -37,6 +37,7 @@ from ..tasks.imported import Imported
 from .base import NO_NUMBER, UNSOUND, SequenceEstimator
 from .inputs import Alphabet
 from .models import KINDS
+from .persistence import FILE as MODEL
 from .persistence import make_folder
 from .predictor import ESTIMATORS
 
@@ -60,7 +61,8 @@ def fit(
     notes: list[str] = []
     place = os.path.expanduser(origin)
     # A folder that an earlier run of the same command has made for the model holds no data.
-    made = folder is not None and os.path.abspath(place) == os.path.abspath(folder)
+    made = folder is not None and os.path.abspath(place) == os.path.abspath(folder) and os.path.isdir(place)
+    made = made and (not os.listdir(place) or os.path.exists(os.path.join(place, MODEL)))
     exists = origin.startswith("hf:") or (os.path.exists(place) and not made)
     if not exists and ("." not in origin or ":" in origin):  # a dot: a path that does not exist, not a task
         options.refuse_unused(f"the task {origin}", ())
@@ -309,7 +311,8 @@ def answered(
         unsound = np.isin(np.arange(len(found.rows)), error.places)
         wrong = dict.fromkeys(found.rows[unsound].tolist(), f"{NO_NUMBER}; {UNSOUND}")
         if not skip_bad or unsound.all():
-            raise DataError(complaint(wrong, found.given, _name_of(new))) from error
+            advice = "; --skip-bad answers the others" if not skip_bad else ""
+            raise DataError(complaint(wrong, found.given, _name_of(new)) + advice) from error
     rest = replace(found.take(~unsound), wrong=found.wrong | wrong)
     return rest, ask(estimator.examples(rest))
 

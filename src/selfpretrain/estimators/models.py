@@ -422,26 +422,23 @@ def load_arm(experiment: Path, cell: Cell, trust: tuple[str, ...] = ()) -> Seque
 def _last_stage(experiment: Path, cell: Cell) -> str:
     """Return the path of the folder of the last stage of a cell, relative to the runs folder."""
     name, row, column, seed = cell
-    tasks = read_plan(experiment).tasks
     cells = {
-        f"{task.name}: {found.row}/{found.column}, seed {found.seed}": found
-        for task in tasks
+        f"{task.name}: {found.row}/{found.column}, seed {found.seed}": (task, found)
+        for task in read_plan(experiment).tasks
         for found in task.cells
     }
-    matches = {
-        key: found
-        for key, found in cells.items()
-        if (found.row, found.column, found.seed) == (row, column, seed)
-        and key.startswith(f"{name}:" if name else "")
-    }
+    matches = [
+        (task, found)
+        for task, found in cells.values()
+        if (found.row, found.column, found.seed) == (row, column, seed) and name in ("", task.name)
+    ]
     if len(matches) > 1:
         raise SpecError(f"several tasks have {row}/{column}; give --task")
     if not matches:
         wanted = f"{name}: " * bool(name) + f"{row}/{column}, seed {seed}"
         raise SpecError(f"there is no cell {wanted}{nearest(wanted, cells)}")
-    (key,) = matches
-    folds = next(task.folds for task in tasks if key.startswith(f"{task.name}:"))
-    if folds > 1:
-        said = f"{key} has {folds} networks, one per fold, none of which has seen all groups"
-        raise SpecError(f"{said}; selfpretrain fit trains one on all of them")
-    return matches[key].folders[-1]
+    ((task, found),) = matches
+    if task.folds > 1:
+        said = f"{row}/{column}, seed {seed} has {task.folds} networks, one per fold"
+        raise SpecError(f"{said}, and none has seen all groups; selfpretrain fit trains one on all of them")
+    return found.folders[-1]

@@ -1,8 +1,9 @@
 """Hyena: long convolutions between gates, with kernels that a small network computes from the lag.
 
 v, x_1, ..., x_n = conv(W_in x),  v <- K_i * (x_i v) + D_i x_i v for i = n - 1, ..., 1,  y = W (x_n v),
-K[l] = W_out sin(f W_2 sin(f W_1 sin(f W_0 z(l)))) exp(-decay l/T),  T the length that it is built for,
-z(l) = l/T and cosines and sines of l at several frequencies;  decays from log(100)/1.5 to log(100)/0.3
+K[l] = W_out sin(f W_2 sin(f W_1 sin(f W_0 z(l)))) exp(-decay l/(T-1)),  T the length it is built
+for, z(l) = l/(T-1) and cosines and sines of l at several frequencies;  decays from log(100)/1.5 to
+log(100)/0.3
 
 Source: Poli et al. (2023), Hyena Hierarchy, section 3, with the settings of its code. What differs from it: z
 is not trained; bidirectional layers have a second kernel for the future, from lag one on.

@@ -4,6 +4,10 @@ z' = -A x + B u,  x' = z,  y = GLU(W GELU(Re C x + D u)),  A >= 0 per oscillator
 im:    (1 + dt^2 A) x[t] = 2 x[t-1] - x[t-2] + dt^2 B u[t], which damps
 imex:  x[t] = (2 - dt^2 A) x[t-1] - x[t-2] + dt^2 B u[t], which keeps energy
 
+A that training moves to 0 or below stays there, and its oscillator adds up what it sees, twice. Rounding
+errors of the FFT, relative to the largest value, then reach all positions: beyond some thousand of these,
+earlier outputs depend on later inputs, also in a causal layer.
+
 Source: Rusch & Rus (2025), Oscillatory State-Space Models, section 2, with z[t] = (x[t] - x[t-1]) / dt left
 out. What differs from it: dt^2 A is at least 1e-8 and, with imex, at most 3.99, above which x grows;
 bidirectional layers add the outputs of a second, backward recurrence.

@@ -8,10 +8,11 @@ differs from it: nothing in the recurrence; bidirectional layers add the outputs
 """
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import nn
 
 from ..config import Count, Positive, Rate, spec
@@ -29,7 +30,7 @@ class LRU(Mixer):
 
     states: Count = 64  # N complex states per direction
     smallest: Rate = 0.9  # inner radius of the ring where exp(rate) is initialised, uniformly by area
-    largest: Rate = 0.999
+    largest: Annotated[Rate, Field(gt=0)] = 0.999
     turn: Positive = 2 * math.pi  # largest initial angle of exp(rate)
 
     def build(self, context: LayerContext) -> nn.Module:

@@ -5,6 +5,10 @@ K[l] = 2 Re sum_n C_n (exp(dt B_n A_n) - 1)/A_n exp(dt B_n A_n l)
 
 Beside our S4D, whose gate is the same, it has the map W, and B: a factor of the step per state, 1 at first.
 
+Training may make B negative, as in the authors' code. Its mode then grows with the length, and the rounding
+errors of the FFT, relative to the largest value, reach all positions: earlier outputs then depend on later
+inputs, also in a causal layer, or nothing is finite.
+
 Source: Saadatmand et al. (2026), A Simple State Space Model Excels at Multivariate Time Series
 Classification, arXiv:2605.27406, by the authors' code (github.com/h-saadatmand/MS4N, commit a3e4d1f). Their
 MS4N also normalises after every block, as ``model.placement=post`` does. What differs: a second kernel for

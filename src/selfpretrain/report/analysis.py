@@ -282,16 +282,13 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
         for row in task.rows
     )
     treatment, control = task.headline
-    lost = {row for row in task.rows for column in (control, treatment) if diverged(task, (row, column))}
-    pairs = tuple(
-        RowPair(
-            difference(task, (a, control), (b, control)),
-            difference(task, (a, treatment), (b, treatment)),
-            diverged=bool({a, b} & lost),
-        )
-        for a, b in itertools.combinations(task.compared, 2)
-    )
-    return TaskAnalysis(task, means, gains, pairs)
+    pairs = []
+    for a, b in itertools.combinations(task.compared, 2):
+        before, after = (difference(task, (a, column), (b, column)) for column in (control, treatment))
+        sides = (before, after)
+        lost = [{*diverged(task, side.a), *diverged(task, side.b)} & {*side.seeds} for side in sides]
+        pairs.append(RowPair(before, after, any(lost)))
+    return TaskAnalysis(task, means, gains, tuple(pairs))
 
 
 def diverged(task: TaskResults, place: RowColumn) -> tuple[int, ...]:

@@ -104,9 +104,9 @@ def order(analysis: Analysis) -> ReportTable:
 def headline(analysis: Analysis) -> str:
     """Return for which models the averaged headline gain excludes zero; "" if few tasks are finished."""
     sides: dict[str, list[str]] = {"ahead of": [], "behind": [], "": []}
-    found = [(gain, gain.estimate) for gain in _headline(analysis) if gain.estimate is not None]
-    for gain, mean in found:
-        low, high = mean.bounds if mean.bounds and not _diverged(analysis, gain) else (0.0, 0.0)
+    found = [gain for gain in _headline(analysis) if gain.estimate is not None]
+    for gain in found:
+        low, high = _sound_bounds(analysis, gain)
         sides["ahead of" if low > 0 else "behind" if high < 0 else ""].append(gain.a[0])
     treatment, control = analysis.tasks[0].task.headline
     said = [f"{side} {control} with {format.listing(rows)}" for side, rows in sides.items() if side and rows]
@@ -133,10 +133,28 @@ def in_words(analysis: Analysis) -> str:
     )
 
 
+def _lost(analysis: Analysis, gain: Difference) -> set[int]:
+    """Return the tasks on which training diverged in a seed that both arms of a difference have."""
+    return {
+        at
+        for at, scores in enumerate(analysis.scores)
+        if set(analysis.tasks[at].diverged(gain.a) + analysis.tasks[at].diverged(gain.b))
+        & scores.get(gain.a, {}).keys()
+        & scores.get(gain.b, {}).keys()
+    }
+
+
 def _diverged(analysis: Analysis, gain: Difference) -> str:
     """Return on how many tasks training diverged in an arm of a difference; "" if it did nowhere."""
-    lost = sum(bool(task.diverged(gain.a) or task.diverged(gain.b)) for task in analysis.tasks)
+    lost = len(_lost(analysis, gain))
     return f", training diverged on {lost}" if lost else ""
+
+
+def _sound_bounds(analysis: Analysis, gain: Difference) -> tuple[float, float]:
+    """Return the interval of a difference over the tasks on which no training diverged; (0, 0) if few."""
+    lost = _lost(analysis, gain)
+    values = [value for at, value in zip(gain.seeds, gain.values, strict=True) if at not in lost]
+    return (estimate(values).bounds if len(values) >= MIN_TASKS else None) or (0.0, 0.0)
 
 
 def _headline(analysis: Analysis) -> tuple[Difference, ...]:

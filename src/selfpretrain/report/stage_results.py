@@ -250,7 +250,8 @@ class StageResult:
         kept = self.predictions
         if kept is None:
             return False
-        equal = kept.metric == "r2" and bool(np.ptp(kept.target) == 0)
+        of_ours = any(f"-{self.objective}".endswith(f"-{each}") for each in (*OUR_OBJECTIVES, "joint"))
+        equal = of_ours and kept.metric == "r2" and bool(np.ptp(kept.target) == 0)
         return equal or _near(self.scores["test"]["score"], kept.score())
 
 

@@ -221,8 +221,9 @@ class ExperimentFolder:
         if not bundled:  # whoever wrote it keeps no results beside it
             return written
         others = any(name not in bundled and stage.finished for name, stage in self.stages().items())
-        planned = not bundled.isdisjoint(self._planned)
-        return f"{OF_BUNDLED}\n\n{written}" if planned and others else written * planned
+        if bundled.isdisjoint(self._planned):
+            return ""
+        return f"{OF_BUNDLED}\n\n{written}" if others else written
 
     def _stamp(self) -> str:
         """Return a hash of everything that the report depends on."""
@@ -302,7 +303,7 @@ def example_hashes(task: Task) -> Manifest:
 
 
 def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[str, float]:
-    """Return baseline scores of a task, averaged over folds, and cached for all experiments in a runs folder.
+    """Return baseline scores of a task, of all folds together, cached for all experiments in a runs folder.
 
     Args:
         known: return nothing rather than compute scores.
@@ -322,8 +323,8 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
     if isinstance(task.form.target, Reals) and len(folds) > 1 and names:
         from ..tasks.inspect.baselines import pooled_r2
 
-        found = {name: pooled_r2(scores, task.parts()) for name, scores in of_folds.items()}
-        return {name: score for name, score in found.items() if np.isfinite(score)}
+        pooled = pooled_r2(np.stack(list(of_folds.values())), task.parts())
+        return {name: score for name, score in zip(names, pooled.tolist(), strict=True) if np.isfinite(score)}
     return {name: float(scores.mean()) for name, scores in of_folds.items()}  # folds are of about equal size
 
 

@@ -77,7 +77,7 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     settings = space.settings()
     trials = trials_of(experiment, space)
     tried = [recipe for recipes in trials.values() for recipe in recipes]
-    with suppress(DoesNotFit):  # all others have been tried; it is the worst, and its cell says why
+    with suppress(DoesNotFit):  # all others have been tried
         run_recipes(tried, workspace, tested=False)
     scores = {
         place: [_validation_score(workspace.stage(recipe)) for recipe in recipes]
@@ -87,9 +87,11 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     cells = tuple(
         replace(cell, recipe=with_setting(cell.recipe, best[_place(cell)])) for cell in experiment.cells
     )
+    unfit = {place: sum(not workspace.stage(each).finished for each in of) for place, of in trials.items()}
     notes = [
         f"{', '.join(place)}: {_describe(best[place])} (validation score {max(values):.3f}), of "
         f"{len(values)} settings tried with seed {TUNING_SEED}, which is not reported"
+        f"{f'; {unfit[place]} did not fit into memory' * bool(unfit[place])}"
         for place, values in scores.items()
     ]
     # A study measures its own recipes, with pretraining as a part of them: they lead to those that were run.
@@ -102,7 +104,8 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     def measure(finished: Finished) -> list[Json]:
         return experiment.measure(replace(finished, tuned=tuned))
 
-    ids = tuple(stage.id for stage in plan_recipes(tried, tested=False))
+    planned = plan_recipes(tried, tested=False)
+    ids = tuple(stage.id for stage in planned if workspace.folder(stage.id).finished)
     return replace(experiment, cells=cells, notes=(*experiment.notes, *notes), measure=measure, trials=ids)
 
 

@@ -52,7 +52,7 @@ class Growth(TableStudy):
     def task_cells(self, label: str, task: Task, planner: Planner = COUNTED) -> Iterator[Cell]:
         """Yield the cells of a task at each of its lengths."""
         sizes: Iterable[Task] = (task,)
-        if isinstance(task, Paths) and task.size == Paths.size:  # else -s task.size has changed it
+        if isinstance(task, Paths) and task.size == Paths.size:  # else -s task.size has chosen another
             sizes = (replace(task, size=size) for size in SIZES)
         for sized_task in sizes:
             name = f"{label}, {sized_task.form.length:,} positions"

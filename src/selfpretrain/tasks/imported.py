@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..config import Count, Natural, spec
+from ..config import Count, Natural, added, spec
 from ..data.dataset import SequenceDataset
 from ..data.importing.arrays import join_arrays, plan_of_arrays
 from ..data.importing.builder import build
@@ -25,7 +25,8 @@ from .common.stored import StoredTask
 
 MIN_LENGTH = 24
 MAX_LENGTH = 48
-TINY = {"rows": 200, "held": 50, "longest": 512}  # at most, in a smoke run
+SUBSET = "of train alone"  # what ``rows`` select; formerly of all splits, and without those that lack labels
+TINY = {"rows": 200, "held": 50, "longest": 512}  # at most, in a smoke run; of rows, the labelled ones
 
 
 @spec
@@ -44,7 +45,7 @@ class Imported(StoredTask):
     name: str = ""
     labels: Count | None = None  # training examples that keep their label, nested; None: all
     rows: Count | None = None  # labelled training examples to use, stratified, and others alike; None: all
-    held: Count | None = None  # validation examples to use, and as many for testing; None: all
+    held: Count | None = added(None)  # validation examples to use, and as many for testing; None: all
     longest: Count | None = None  # truncate sequences to this many positions; None: no truncation
 
     @property
@@ -52,6 +53,10 @@ class Imported(StoredTask):
         """Return the spec measured on training; real targets are scaled by the labels that are kept."""
         form = super().form
         return replace(form, length=min(form.length, self.longest or form.length))
+
+    def version(self) -> str:
+        """Return the hash of the stored examples, and with ``rows`` which examples these select."""
+        return f"{super().version()} {SUBSET}" if self.rows else super().version()
 
     def load(self, split: Split) -> SequenceDataset:
         """Return the examples of one split, in the order of their file.

@@ -57,6 +57,8 @@ class Model:
 
     def __post_init__(self) -> None:
         refuse_causal(self.mixer, LayerContext(self.width, 1, self.causal))
+        if self.init == "random" and vars(self.mixer).get("pretrained"):
+            raise SpecError(f"init=random would overwrite the pretrained weights of {name_of(self.mixer)}")
 
     def build(
         self,

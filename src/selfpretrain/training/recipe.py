@@ -118,6 +118,9 @@ class Recipe:
                     f"{mixer} answers once per sequence, not at its positions: leave out the {kind} stage "
                     f"and train it from scratch"
                 )
+            at_positions = stage.objective.labelled and not stage.objective.pools
+            if at_positions and not self.model.mixer.denoises:
+                raise SpecError(f"{mixer} answers once per sequence, and {kind} asks at every position")
             if stage.compile and not self.model.mixer.compiles:
                 raise SpecError(f"{mixer} gets wrong gradients when it is compiled: leave out compile")
             if stage.grad_accumulation > 1 and self.model.norm == "batch":

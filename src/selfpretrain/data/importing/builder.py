@@ -67,10 +67,8 @@ def build(out: DatasetWriter, plan: ImportPlan, about: dict[str, Any]) -> Stored
     split, split_notes = assign_splits(strata, groups, given, equal, options.split_seed)
     counts = {
         f"of {len(equal):,} sequences are copies of others": len(equal) - len(np.unique(equal)),
-        "sequences have no label; they serve pretraining": int(((strata < 0) & (split == 0)).sum()),
-        "sequences without a label are in val or test, with their group, and serve nothing": int(
-            ((strata < 0) & (split > 0)).sum()
-        ),
+        "sequences have no label; they serve pretraining": int((split[strata < 0] == 0).sum()),
+        "sequences without a label are in val or test, and serve nothing": int((split[strata < 0] > 0).sum()),
     } | counts
     notes = [f"{count:,} {what}" for what, count in counts.items() if count]
     notes += split_notes + _on_numbers(found) + labels.check(split, split >= 0)
@@ -124,7 +122,7 @@ def _usable(
         counts["whole numbers among the values are rounded to float32"] = _rounded(flat)
         counts[f"sequences {BLUR}"] = blurred(flat, found.lengths)
         found = _fill_missing(replace(found, flat=flat), options.missing, plan)
-    elif options.missing == "drop" and found.flat.dtype.kind == "f":
+    elif options.missing == "drop" and found.flat.dtype.kind == "f" and found.flat.ndim == 1:
         found = found.take(~found.owners(np.isnan(found.flat)))
     empty = found.lengths == 0
     if empty.any():

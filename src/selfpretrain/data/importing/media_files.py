@@ -141,7 +141,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
         DataError: if the path holds files of another kind.
     """
     texts = layout["form"] == "texts"
-    folder, found = (path, media_in(path)) if path.is_dir() else (path.parent, [path])
+    folder, found = (path, media_in(path, described=True)) if path.is_dir() else (path.parent, [path])
     odd = [file for file in found if file.suffix.lower() not in (TEXTS if texts else SOUNDS)]
     if odd:
         wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
@@ -161,7 +161,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
             sequence = as_format(sequence, layout["dtype"])
         if channels and sequence.shape[1] != channels:
             raise DataError(f"it has {sequence.shape[1]} channels, the model takes {channels}")
-        return rate, sequence
+        return known and rate, sequence
 
     return _plan(folder, found, open_file, "text" if texts else layout["kind"], options, {})
 
@@ -244,8 +244,11 @@ def _utf8(file: Path, name: str, encoding: str, codes: Counter[str]) -> bytes:
         raise DataError(f"{name} is not {code}; give --encoding, e.g. latin-1") from error
 
 
-def media_in(folder: Path) -> list[Path]:
+def media_in(folder: Path, described: bool = False) -> list[Path]:
     """Return the recordings in a folder or, if there are none, the texts.
+
+    Args:
+        described: whether texts about the data, by their names, are among them.
 
     Raises:
         DataError: if there is neither.
@@ -253,7 +256,7 @@ def media_in(folder: Path) -> list[Path]:
     found = [
         file
         for file in visible_files(folder)
-        if file.suffix.lower() in SOUNDS + TEXTS and not describes(file)
+        if file.suffix.lower() in SOUNDS + TEXTS and (described or not describes(file))
     ]
     if not found:
         raise DataError(f"{folder} holds no {', '.join(SOUNDS + TEXTS)} files")

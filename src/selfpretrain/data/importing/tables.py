@@ -82,9 +82,10 @@ class Table:
     def class_names(self, column: str) -> list[str]:
         """Return the class names of a column, or of its lists, from the metadata of Hugging Face, or []."""
         inside: Any = json.loads(self.metadata.get(b"huggingface", b"{}"))
-        for key in ("info", "features", column, "feature", "names"):
-            if key != "feature" or (isinstance(inside, dict) and key in inside):
-                inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+        for key in ("info", "features", column):
+            inside = inside.get(key, {}) if isinstance(inside, dict) else {}
+        inside = inside.get("feature", inside) if isinstance(inside, dict) else {}  # of lists
+        inside = inside.get("names", {}) if isinstance(inside, dict) else {}
         return [str(name) for name in inside] if isinstance(inside, list) else []
 
 

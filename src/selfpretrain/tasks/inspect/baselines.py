@@ -132,13 +132,13 @@ def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
 
 
-def pooled_r2(scores: np.ndarray, folds: Sequence[Task]) -> float:
-    """Return the R2 of the answers to all folds together, from that of each: their squared errors add up."""
+def pooled_r2(scores: np.ndarray, folds: Sequence[Task]) -> np.ndarray:
+    """Return (m,) R2 of the answers to all folds together, from those (m, folds): squared errors add up."""
     splits = [labelled_examples(fold, "test", MAX_EXAMPLES) for fold in folds]
     targets = [examples.targets.double().numpy() for examples in splits]
     squares = np.array([len(y) * y.var() for y in targets])
     whole = np.concatenate(targets)
-    return float(1 - ((1 - scores) * squares).sum() / (len(whole) * whole.var()))
+    return np.asarray(1 - ((1 - scores) * squares).sum(1) / (len(whole) * whole.var()))
 
 
 def micro_f1(y_true: np.ndarray, y_pred: np.ndarray) -> float:
