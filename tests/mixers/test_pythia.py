@@ -147,17 +147,9 @@ def test_a_missing_checkpoint_ends_a_comparison_at_once(tmp_path, capsys):
     assert not (tmp_path / "stages").exists()
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"checkpoint": "gpt2"}, "the checkpoint gpt2 would not be read: add layers=0"),
-        ({"pretrained": True, "layers": 6}, "layers and heads are those of the checkpoint"),
-        ({"pretrained": True, "heads": 8}, "layers and heads are those of the checkpoint"),
-    ],
-)
-def test_settings_that_would_do_nothing_are_refused(settings, said):
-    with pytest.raises(ValidationError, match=said):
-        Pythia(**settings)
+def test_a_checkpoint_that_would_not_be_read_is_refused():
+    with pytest.raises(SpecError, match="the checkpoint gpt2 would not be read: add layers=0"):
+        Pythia(checkpoint="gpt2").build(LayerContext(16, 8))
 
 
 def test_pretrained_weights_are_not_drawn_again():

@@ -394,7 +394,8 @@ class SequenceEstimator(TaskFitting):
         found = X if isinstance(X, Sequences) else self._read(X, False, self.offsets_.values)
         alphabet = self.alphabet_
         known = alphabet is not None or self.data_facts_["signal"] == "text"
-        if found.kind == "text" and not known and form.signal != Tokens(len(ASCII)):
+        others = isinstance(form.signal, Tokens) and form.signal != Tokens(len(ASCII))
+        if found.kind == "text" and others and not known:
             raise DataError("the model takes the numbers of its task's symbols, not text; give these")
         length = form.length - (alphabet.signs if alphabet else 0)
         if alphabet:

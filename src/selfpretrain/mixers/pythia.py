@@ -42,15 +42,6 @@ class Pythia(Mixer):
     layers: Natural = 2  # of a random GPT-NeoX; 0: the checkpoint's architecture
     heads: Count = 4  # of that GPT-NeoX, whose width is that of the model
 
-    def __post_init__(self) -> None:
-        if self.layers and not self.pretrained and self.checkpoint != type(self).checkpoint:
-            advice = "layers=0 for its architecture, or pretrained=true for its weights"
-            raise SpecError(f"the checkpoint {self.checkpoint} would not be read: add {advice}")
-        if self.pretrained and (self.layers, self.heads) not in ((0, 4), (2, 4)):
-            raise SpecError(
-                "layers and heads are those of the checkpoint with pretrained=true: leave them out"
-            )
-
     @property
     def is_available(self) -> bool:
         """Return whether the library and, if it is used, the checkpoint are on this machine."""
@@ -72,6 +63,9 @@ class Pythia(Mixer):
         """
         if self.pretrained:
             return hf_model.load_pretrained(self.checkpoint)
+        if self.layers and self.checkpoint != type(self).checkpoint:
+            advice = "layers=0 for its architecture, or pretrained=true for its weights"
+            raise SpecError(f"the checkpoint {self.checkpoint} would not be read: add {advice}")
         if not self.layers:
             return hf_model.build_from_config(self.checkpoint)
         size = head_size(LayerContext(width, 1), self.heads)
