@@ -16,7 +16,7 @@ Expected: the fewer loci, the more self-pretraining is worth; whether it gets ab
 What differs: an arm of a chromosome of the fly and coding bases, not the human genome and nine classes; a
 network of 150,000 parameters. Settings are fixed in this file before any run; none was tuned on these data.
 
-The study, about 12 hours of one core for three seeds, is kept beside this file:
+The study, about 16 hours of one core for three seeds, is kept beside this file:
 ``PYTHONPATH=experiments selfpretrain study genes:GeneFinding --scale small --seeds 3 --results experiments``.
 What ``fit`` made of the same loci, two hours of one core, is kept in ``genes_fit.tsv``: ``python
 experiments/genes.py``.
