@@ -169,10 +169,6 @@ class TaskAnalysis:
                 found[column] = (late, len(ends))
         return found
 
-    def diverged(self, place: RowColumn) -> tuple[int, ...]:
-        """Return the seeds whose training diverged in any stage."""
-        return diverged(self.task, place)
-
     def no_evidence(self, found: Difference) -> str:
         """Return why a difference is not evidence (divergence, equal answers, ceiling); "" if it is."""
         if found.estimate is None:
@@ -181,7 +177,7 @@ class TaskAnalysis:
         diverged = [
             f"{len(seeds)} of {len(found.seeds)} of {place[1]}"
             for place in (found.a, found.b)
-            if (seeds := {*self.diverged(place)} & {*found.seeds})
+            if (seeds := {*task.diverged(place)} & {*found.seeds})
         ]
         if diverged:
             return f"training diverged in {format.listing(diverged)}"
@@ -286,16 +282,9 @@ def analyse_task(task: TaskResults) -> TaskAnalysis:
     for a, b in itertools.combinations(task.compared, 2):
         before, after = (difference(task, (a, column), (b, column)) for column in (control, treatment))
         sides = (before, after)
-        lost = [{*diverged(task, side.a), *diverged(task, side.b)} & {*side.seeds} for side in sides]
+        lost = [{*task.diverged(side.a), *task.diverged(side.b)} & {*side.seeds} for side in sides]
         pairs.append(RowPair(before, after, any(lost)))
     return TaskAnalysis(task, means, gains, tuple(pairs))
-
-
-def diverged(task: TaskResults, place: RowColumn) -> tuple[int, ...]:
-    """Return the seeds whose training diverged in any stage."""
-    cells = (cell for cell in task.finished if (cell.row, cell.column) == place)
-    lost = (cell.seed for cell in cells if any(stage.stopped == "diverged" for stage in cell.stages))
-    return tuple(dict.fromkeys(lost))  # once for all folds
 
 
 def difference(task: TaskResults, a: RowColumn, b: RowColumn) -> Difference:

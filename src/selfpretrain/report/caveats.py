@@ -57,7 +57,7 @@ def _faults(analysis: TaskAnalysis) -> Iterator[Caveat]:
 def _diverged(analysis: TaskAnalysis) -> Iterator[Caveat]:
     task = analysis.task
     places = [(row, column) for row in task.rows for column in task.columns]
-    lost = [f"{place[0]}, {place[1]}, seed {s}" for place in places for s in analysis.diverged(place)]
+    lost = [f"{place[0]}, {place[1]}, seed {s}" for place in places for s in analysis.task.diverged(place)]
     if lost:
         yield Caveat(
             "Training diverged (its loss was not finite): ",

@@ -138,7 +138,7 @@ def _lost(analysis: Analysis, gain: Difference) -> set[int]:
     return {
         at
         for at, scores in enumerate(analysis.scores)
-        if set(analysis.tasks[at].diverged(gain.a) + analysis.tasks[at].diverged(gain.b))
+        if {*analysis.tasks[at].task.diverged(gain.a), *analysis.tasks[at].task.diverged(gain.b)}
         & scores.get(gain.a, {}).keys()
         & scores.get(gain.b, {}).keys()
     }

@@ -221,6 +221,12 @@ class TaskResults:
         """
         return tuple(seed for seed, cell in self._placed.get((row, column), {}).items() if cell.undefined)
 
+    def diverged(self, place: tuple[str, str]) -> tuple[int, ...]:
+        """Return the seeds whose training diverged in any stage at a row and column."""
+        cells = (cell for cell in self.finished if (cell.row, cell.column) == place)
+        lost = (cell.seed for cell in cells if any(stage.stopped == "diverged" for stage in cell.stages))
+        return tuple(dict.fromkeys(lost))  # once for all folds
+
     @cached_property
     def _placed(self) -> dict[tuple[str, str], dict[int, CellResult]]:
         parts: dict[tuple[str, str, int], dict[int, CellResult]] = {}

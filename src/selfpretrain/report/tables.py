@@ -1,7 +1,7 @@
 """The tables of scores, gains and costs, shared by all renderers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..system.events import format_duration
@@ -164,12 +164,7 @@ def gains(analysis: Analysis) -> ReportTable:
     tests = _p_heading([gain for _, gain in known])
     if sum(p is not None for p in corrected) > 1:
         tests = (*tests, "Holm p")
-    units = {
-        task.label: "points" if task.metric.unit == "%" else format.unit(task.metric)
-        for task in analysis.tasks
-    }
-    several = len(set(units.values())) > 1
-    labels = {label: f"{label}, {unit}" if several else label for label, unit in units.items()}
+    labels = dict(zip((task.label for task in analysis.tasks), _labels(analysis, _of_gain), strict=True))
     lines = [
         (labels[task.label], task.metric, gain, p) for (task, gain), p in zip(known, corrected, strict=True)
     ] + [("average", analysis.tasks[0].metric, gain, None) for gain in analysis.overall]
@@ -196,8 +191,8 @@ def gains(analysis: Analysis) -> ReportTable:
         caption += " Holm: corrected for all models and tasks of the same comparison."
     if analysis.overall:
         caption += " Average: over tasks, seed by seed, not corrected."
-    unit = "" if several else f" in {next(iter(units.values()))}"
-    title = f"Differences{unit}, paired by seed"
+    units = {_of_gain(task.metric) for task in analysis.tasks}
+    title = f"Differences{f' in {units.pop()}' if len(units) == 1 else ''}, paired by seed"
     intervals = ("seeds only", "seeds and examples")
     headings = ("task", "model", "comparison", "verdict", "seeds", "difference", *intervals, *tests)
     return by_task(analysis, ReportTable("gains", title, headings, tuple(rows), caption, words=4))
@@ -281,11 +276,16 @@ def title_of_scores(analysis: Analysis) -> str:
     return f"Test {units.pop()}" if len(units) == 1 else "Test scores"
 
 
-def _labels(analysis: Analysis) -> list[str]:
+def _labels(analysis: Analysis, unit: Callable[[Metric], str] = format.unit) -> list[str]:
     """Return the names of the tasks, with their units if these differ."""
-    if len({format.unit(task.metric) for task in analysis.tasks}) == 1:
+    if len({unit(task.metric) for task in analysis.tasks}) == 1:
         return [task.label for task in analysis.tasks]
-    return [f"{task.label}, {format.unit(task.metric)}" for task in analysis.tasks]
+    return [f"{task.label}, {unit(task.metric)}" for task in analysis.tasks]
+
+
+def _of_gain(metric: Metric) -> str:
+    """Return the unit of a difference: points, or as of a score."""
+    return "points" if metric.unit == "%" else format.unit(metric)
 
 
 def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
@@ -293,7 +293,7 @@ def _score(task: TaskAnalysis, place: RowColumn) -> Entry:
     estimate = task.means.get(place)
     if estimate is None:
         return UNDEFINED if task.task.undefined(*place) else MISSING
-    mark = " †" if task.diverged(place) else ""
+    mark = " †" if task.task.diverged(place) else ""
     return Entry(f"{format.spread(task.metric, estimate)}{mark}", place in task.best, estimate.mean)
 
 

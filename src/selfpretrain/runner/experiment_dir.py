@@ -218,7 +218,7 @@ class ExperimentFolder:
             return ""
         written = file.read_text(encoding="utf-8").strip()
         bundled = self.bundled_stages
-        if not bundled:  # whoever wrote it keeps no results beside it
+        if not bundled:  # there are no results beside it
             return written
         others = any(name not in bundled and stage.finished for name, stage in self.stages().items())
         if bundled.isdisjoint(self._planned):

@@ -20,7 +20,6 @@ from ..system.events import Event, emit
 from .experiment import Cell, SeedsDue
 from .experiment_dir import ExperimentFolder, metric_of
 from .run_dir import RESULT
-from .trackers.base import tracking
 
 GAINS = (0.02, 0.05, 0.1)
 """Gains of which a forecast says how many seeds they take."""
@@ -64,8 +63,7 @@ def announce(due: SeedsDue, folder: ExperimentFolder) -> None:
         for (number, row), seeds in due.items()
         if seeds == most
     ]
-    with tracking(folder.workspace):
-        emit(Event("interim", format.listing(still), most - 1, design.last))
+    emit(Event("interim", format.listing(still), most - 1, design.last))
 
 
 def expected_seeds(folder: ExperimentFolder, design: SequentialDesign) -> list[str]:

@@ -26,7 +26,6 @@ from .common.stored import StoredTask
 MIN_LENGTH = 24
 MAX_LENGTH = 48
 SUBSET = "of train alone"  # what ``rows`` select; formerly of all splits, and without those that lack labels
-TINY = {"rows": 200, "held": 50, "longest": 512}  # at most, in a smoke run; of rows, the labelled ones
 
 
 @spec
@@ -87,7 +86,9 @@ class Imported(StoredTask):
 
     def tiny(self) -> "Imported":
         """Return a stratified subset with truncated sequences, or the synthetic example."""
-        rows, held, longest = (min(vars(self)[name] or most, most) for name, most in TINY.items())
+        rows = min(self.rows or 200, 200)
+        held = min(self.held or 50, 50)
+        longest = min(self.longest or 512, 512)
         return replace(self, rows=rows, held=held, longest=longest, labels=None) if self.name else self
 
     def data(self) -> StoredDataset:
@@ -113,7 +114,8 @@ class Imported(StoredTask):
 def _subset(examples: SequenceDataset, count: int) -> SequenceDataset:
     """Return a stratified subset of labelled examples, in their order, and as large a share of the others."""
     labelled = examples.labelled.numpy()
-    known, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
+    known = np.flatnonzero(labelled)
+    others = np.flatnonzero(~labelled)
     order = stratified_order(strata_of(examples.targets.numpy()[known]), 0)
     share = min(1.0, count / max(len(known), 1))
     some = stratified_order(np.zeros(len(others), dtype=np.int64), 0)[: round(share * len(others))]

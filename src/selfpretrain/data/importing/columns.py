@@ -493,7 +493,8 @@ def _signal(
     if form == "lists" and (flat.ndim > 1 or not is_whole(sample[sequence[0]].type.value_type)):
         return "values"
     if options.missing == "drop" and flat.dtype.kind == "f":  # rows that are left out do not decide
-        flat = flat[~np.isnan(flat)]
+        known = flat[~np.isnan(flat)]
+        flat = known if len(known) else flat
     return "tokens" if bool(((flat >= 0) & (flat % 1 == 0)).all()) else "values"
 
 

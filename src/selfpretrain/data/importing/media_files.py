@@ -161,7 +161,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
             sequence = as_format(sequence, layout["dtype"])
         if channels and sequence.shape[1] != channels:
             raise DataError(f"it has {sequence.shape[1]} channels, the model takes {channels}")
-        return known and rate, sequence
+        return rate if known else 0, sequence  # 0: files may differ in it
 
     return _plan(folder, found, open_file, "text" if texts else layout["kind"], options, {})
 
