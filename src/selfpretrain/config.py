@@ -85,10 +85,22 @@ def settings_of(thing: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def amended(thing: Any, settings: Mapping[str, Any]) -> Any:
-    """Return the spec with several settings changed in order; values may be text, as on the command line."""
+    """Return the spec with several settings changed; values may be text, as on the command line.
+
+    What is refused is tried again after the others: settings may only go together.
+
+    Raises:
+        UnknownName, SpecError: as ``with_setting``, of the first that is refused with the others in place.
+    """
+    refused: dict[str, SpecError] = {}
     for path, value in settings.items():
-        thing = with_setting(thing, path, value if isinstance(value, str) else json.dumps(value))
-    return thing
+        try:
+            thing = with_setting(thing, path, value if isinstance(value, str) else json.dumps(value))
+        except SpecError as error:
+            refused[path] = error
+    if refused and len(refused) == len(settings):
+        raise next(iter(refused.values()))
+    return amended(thing, {path: settings[path] for path in refused}) if refused else thing
 
 
 def explain(error: pydantic.ValidationError) -> str:

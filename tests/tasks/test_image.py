@@ -33,7 +33,7 @@ def data(tmp_path, monkeypatch):
     """An empty data folder, for releases of few images."""
     monkeypatch.setattr(images, "VAL", VAL)
     monkeypatch.setenv("SELFPRETRAIN_DATA", str(tmp_path))
-    monkeypatch.setattr(FashionMnist, "places", ("fashion-mnist",))
+    monkeypatch.setattr(FashionMnist, "places", FashionMnist.places[:1])
     return tmp_path
 
 
@@ -123,6 +123,9 @@ def test_damaged_parquet_is_said(data):
     assert replace(ImageJpeg(), colour="rgb").tiny().form.signal.channels == 3
     folder = data / "cifar10_jpeg"
     folder.mkdir()
+    with pytest.raises(DataError, match="needs cifar10_jpeg"):
+        ImageJpeg().load("train")
+    (folder / "README").touch()
     with pytest.raises(DataError, match=r"no train\*\.parquet"):
         ImageJpeg().load("train")
     pq.write_table(pa.table({"image": [b"no image"], "label": [0]}), folder / "train.parquet")

@@ -73,7 +73,7 @@ def fit(
     """Train a model: pretrain on all sequences, finetune on the labelled ones, score on the test split."""
     from ..config import read_value
     from ..data.importing.options import ImportOptions
-    from ..estimators import files
+    from ..estimators import files, scores
     from ..system.progress import show_progress
     from ..system.startup import others_interrupt
 
@@ -93,9 +93,10 @@ def fit(
     folder = estimator.save(output)
     if estimator.kept_:
         typer.echo(estimator.kept_)
-    for name, score in estimator.scores_["test"].items():
-        typer.echo(f"{name}: {score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})")
-    typer.echo(f"on the test split, with 95 % intervals; model: {folder}")
+    found = estimator.scores_.get("test", {})
+    for name, score in found.items():
+        typer.echo(f"{name}: {scores.Score(**score)}")
+    typer.echo(f"{'on the test split, with 95 % intervals; ' if found else ''}model: {folder}")
     if estimator.interrupted_:
         raise Interrupted("stopped, and the best so far is saved; to go on")
 
@@ -116,6 +117,7 @@ def predict(
     """Predict every row of a file, in order, with probabilities and the other columns of the row."""
     from ..estimators import files, models
 
+    files.check_output(new, output)
     estimator = models.load(model, device, tuple(trust or ()))
     if longer is not None:
         estimator.longer = cast(Longer, longer)

@@ -47,21 +47,26 @@ def list_shelf(
 
 def _settings(task: str) -> dict[str, Any]:
     """Return the settings of a comparison on a task, with their defaults."""
-    from ..api import comparison
+    from ..api import comparison, forecast_planner
 
-    return comparison(task, ("attention",), None, 1, "small", {}).settings()
+    planner = forecast_planner("small", stubs=True)  # settings need no data
+    return comparison(task, ("attention",), None, 1, "small", {}, planner=planner).settings()
 
 
 def _described(shelf: str, name: str) -> dict[str, Any]:
     """Return the docstring and settings of one entry of a shelf; for tasks, also the data card."""
     kind: Any = find(shelf, name)
-    kind = kind.func if isinstance(kind, functools.partial) else kind  # an imported data set
+    given: dict[str, Any] = {}
+    if isinstance(kind, functools.partial):  # a task of several data sets
+        kind, given = kind.func, kind.keywords
     has_settings = dataclasses.is_dataclass(kind)
     found = {"is": shown(inspect.getdoc(kind if has_settings else sys.modules[kind.__module__]) or "")}
     if shelf == "tasks":
         found |= {what: value for what, value in dataclasses.asdict(kind.card).items() if value}
+        found |= {"files": "one of " + ", ".join(kind.places)} if kind.places else {}
     for each in dataclasses.fields(kind) if has_settings else ():
-        found[f"setting {each.name}"] = "" if each.default is dataclasses.MISSING else repr(each.default)
+        value = given.get(each.name, each.default)
+        found[f"setting {each.name}"] = "" if value is dataclasses.MISSING else repr(value)
     return found
 
 

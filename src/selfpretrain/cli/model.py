@@ -71,6 +71,7 @@ def embed(
     from ..estimators import files, models
     from ..system.files import explain_output_errors, replace_file
 
+    files.check_output(new, output)
     estimator = models.load(model, device, tuple(trust or ()))
     data = files.read_new(new, estimator)
     found, embeddings = files.answered(estimator, data, estimator.transform, skip_bad)

@@ -52,8 +52,7 @@ def set_data_root(folder: Path | None) -> Path | None:
         if os.pathsep in str(folder.absolute()):
             said = f"{folder.absolute()} holds {os.pathsep!r}, which divides the folders of {paths.VARIABLE}"
             raise SpecError(f"--data-root: {said}; rename it")
-        before = os.environ.get(paths.VARIABLE, "")
-        os.environ[paths.VARIABLE] = os.pathsep.join([str(folder.absolute()), *([before] if before else [])])
+        os.environ[paths.VARIABLE] = os.pathsep.join(map(str, [folder.absolute(), *paths.folders()]))
     return folder
 
 

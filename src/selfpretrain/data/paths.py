@@ -67,13 +67,20 @@ def hold_lock(path: Path, stop: Callable[[], bool] = lambda: False) -> Iterator[
 
 
 def find(*places: str) -> Path | None:
-    """Return the first path that exists in a data folder, e.g. ``find("imdb/train.parquet", "aclImdb")``."""
+    """Return the first path that exists in a data folder, e.g. ``find("imdb/train.parquet", "aclImdb")``.
+
+    A folder with hidden files alone does not count: a download that failed has left it.
+    """
     for place in places:
         for folder in folders():
             for path in (folder / place, folder / "raw" / place):
-                if path.exists():
+                if path.exists() and not (path.is_dir() and all(map(_hidden, path.iterdir()))):
                     return path
     return None
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith(".")
 
 
 def imported_datasets() -> dict[str, Path]:

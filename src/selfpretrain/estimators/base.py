@@ -2,6 +2,7 @@
 
 import copy
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -20,7 +22,7 @@ from ..data.dataset import SequenceDataset, concatenated
 from ..data.labels import doubts
 from ..data.offsets import Offsets
 from ..data.sequences import SequenceKind, Sequences
-from ..data.spec import Classes, Reals, SequenceSpec, Target, Tokens
+from ..data.spec import Classes, Reals, SequenceSpec, Target, Tokens, Values
 from ..data.store import StoredDataset
 from ..errors import DataError, NotFinite, SpecError, join_names
 from ..report.results import ExperimentResults
@@ -31,6 +33,7 @@ from ..system.hardware import torch_restored
 from ..system.startup import catch_interrupt
 from ..tasks.base import Task, load_task
 from ..tasks.imported import Imported
+from ..tasks.inspect import preview
 from ..training import evaluate
 from . import annotations, export, in_memory, inputs, persistence
 from .annotations import Annotations
@@ -44,10 +47,12 @@ from .simple import Answering, AveragePredictor
 from .stopping import TimeLimit
 
 NO_NUMBER = "the model gives no finite number"
+FITTING = threading.RLock()
+"""Held while an estimator is fitted: random numbers of networks are those of the process."""
 UNSOUND = "are its values far from those in training, or is the network unsound?"
 
 
-class SequenceEstimator(TaskFitting):
+class SequenceEstimator(TransformerMixin, TaskFitting):  # type: ignore[misc]
     """Self-pretraining on all sequences, then finetuning on the labelled ones.
 
     Attributes:
@@ -88,7 +93,7 @@ class SequenceEstimator(TaskFitting):
         """
         check_settings(self)
         said = "stopping: the best so far is kept; Ctrl-C again stops at once"
-        with _restored_if_it_fails(self.__dict__), torch_restored():
+        with FITTING, _restored_if_it_fails(self.__dict__), torch_restored():
             self.seed_ = self._draw_seed()
             task = self._as_task(X, y, groups, sample_weight, X_unlabelled)
             with catch_interrupt(said) as interrupted:
@@ -143,7 +148,8 @@ class SequenceEstimator(TaskFitting):
         workspace = self._workspace()
         if self.runs is None:
             workspace = replace(workspace, runs=Path(_scratch_folder().name))
-        return run_request(Request(Comparison((task,), ((arms,),), most), design=design), workspace)
+        with FITTING:
+            return run_request(Request(Comparison((task,), ((arms,),), most), design=design), workspace)
 
     def evaluate(self, X: Any, y: Any = None, *, groups: Any = None, draws: int = 200) -> dict[str, Score]:
         """Return the usual metrics on held-out examples, each with a 95 % bootstrap interval.
@@ -165,8 +171,18 @@ class SequenceEstimator(TaskFitting):
         return bootstrap(self._metrics, (y_true, outputs), groups, draws)
 
     def note_scores(self, task: Task) -> None:
-        """Store the scores on the test split of a task in ``scores_``, for the model card."""
-        self.scores_["test"] = {name: asdict(score) for name, score in self.evaluate(task).items()}
+        """Store the scores on the test split of a task in ``scores_``, for the model card.
+
+        Where the model gives no finite number for one of its sequences, warn of it, and store none.
+        """
+        try:
+            self.scores_ |= self._scores_of(task)
+        except NotFinite as error:
+            warnings.warn(f"the test split is not scored: {error}", stacklevel=2)
+
+    def _scores_of(self, task: Task) -> dict[str, Any]:
+        """Return what the model card says of the test split of a task."""
+        return {"test": {name: asdict(score) for name, score in self.evaluate(task).items()}}
 
     def save(self, folder: str | Path) -> Path:
         """Write the model to a folder: weights as safetensors, settings as JSON, and a model card."""
@@ -347,7 +363,14 @@ class SequenceEstimator(TaskFitting):
 
     # From X to sequences.
 
-    def _read(self, X: Any, reset: bool, offsets: tuple[float, ...] | None = None) -> Sequences:
+    def _read_new(self, X: Any) -> Sequences:
+        """Return sequences to predict, read as those of training were."""
+        filled = (self.reading_ or {}).get("missing") == "fill"
+        return self._read(X, False, self.offsets_.values, filled)
+
+    def _read(
+        self, X: Any, reset: bool, offsets: tuple[float, ...] | None = None, filled: bool = False
+    ) -> Sequences:
         rows, names = rows_of(X, None if reset else vars(self).get("channels_"))
         if reset:
             self.channels_ = names
@@ -358,7 +381,7 @@ class SequenceEstimator(TaskFitting):
             rows = check_array(rows, allow_nd=True, **how)
         elif not isinstance(rows, list):
             rows = validate_data(self, rows, reset=reset, **how)
-        return inputs.read(rows, self.signal, offsets)
+        return inputs.read(rows, self.signal, offsets, filled)
 
     def _to_dataset(self, X: Any) -> SequenceDataset:
         """Return the examples to predict: those of X, or the test split of a task."""
@@ -371,17 +394,46 @@ class SequenceEstimator(TaskFitting):
 
     def _test_split(self, task: Task) -> SequenceDataset:
         """Return the test split of a task, with the levels and symbols of training."""
+        self._check_signal(task)
         if self.alphabet_ is not None and isinstance(task, Imported):
             data = task.unclipped("test")  # symbols that training lacks become unknown
         else:
             data = evaluate.load_test(task)
         data = in_memory.moved(data, in_memory.offsets_of(task), self.offsets_)
         if self.alphabet_ is None or isinstance(task, InMemoryTask) or data.views > 1:
-            return data
+            return self._within(data)
         kind: SequenceKind = "tokens" if self.alphabet_.shift else "text"
         found = Sequences(kind, concatenated(data), data.lengths[0].numpy(), np.arange(len(data)))
         examples = self.examples(self.readable(found).sound())
         return replace(examples, targets=data.targets, groups=data.groups)
+
+    def _check_signal(self, task: Task) -> None:
+        """Refuse a task of other channels than those of training; where symbols have no alphabet, of more."""
+        ours, theirs = self.predictor_.form.signal, task.form.signal
+        if isinstance(ours, Values):
+            suits = isinstance(theirs, Values) and ours.channels == theirs.channels
+        else:
+            suits = isinstance(theirs, Tokens) and (self.alphabet_ is not None or theirs.vocab <= ours.vocab)
+        if not suits:
+            given, known = (preview.signal(form) for form in (task.form, self.predictor_.form))
+            raise SpecError(f"a position of this task has {given}, one of training {known}")
+
+    def _within(self, data: SequenceDataset) -> SequenceDataset:
+        """Return examples cut to the positions of training, or refuse longer ones."""
+        length = self.predictor_.form.length
+        if not (count := int((data.lengths > length).any(0).sum())):
+            return data
+        if self.longer == "refuse":
+            raise DataError(f"{count:,} sequences are longer than the {length:,} positions of training")
+        self._warn_of_cut(count, len(data), length)
+        return replace(data, lengths=data.lengths.clamp(max=length))
+
+    def _warn_of_cut(self, count: int, given: int, length: int) -> None:
+        warnings.warn(
+            f"{count:,} of {given:,} sequences are cut to the {length:,} positions of the longest one in "
+            "training; longer='refuse' makes that an error",
+            stacklevel=4,  # the caller of predict, by way of _to_dataset
+        )
 
     def readable(self, X: Any, first: int | None = 0) -> Sequences:
         """Return the sequences of X that the model accepts, and for each other row why it does not.
@@ -391,7 +443,7 @@ class SequenceEstimator(TaskFitting):
         """
         check_is_fitted(self)
         form = self.predictor_.form
-        found = X if isinstance(X, Sequences) else self._read(X, False, self.offsets_.values)
+        found = X if isinstance(X, Sequences) else self._read_new(X)
         alphabet = self.alphabet_
         known = alphabet is not None or self.data_facts_["signal"] == "text"
         others = isinstance(form.signal, Tokens) and form.signal != Tokens(len(ASCII))
@@ -407,12 +459,7 @@ class SequenceEstimator(TaskFitting):
         if note := on_scale(found, form.signal):
             warnings.warn(note, stacklevel=3)
         if found.cut:
-            # Level 3 is the caller of predict, by way of _to_dataset.
-            warnings.warn(
-                f"{found.cut:,} of {found.given:,} sequences are cut to the {length:,} positions of the "
-                "longest one in training; longer='refuse' makes that an error",
-                stacklevel=3,
-            )
+            self._warn_of_cut(found.cut, found.given, length)
         return alphabet.with_signs(found) if alphabet else found
 
     def examples(self, found: Sequences) -> SequenceDataset:

@@ -7,6 +7,7 @@ from ..errors import printable
 from ..system.files import Json
 from .inputs import SIGNS
 from .predictor import PRETRAINER
+from .scores import shown
 
 LISTED = 20  # most classes that a card names
 CARD = """\
@@ -59,7 +60,7 @@ On held-out test examples, with 95 % bootstrap intervals over examples:
 | measure | value | interval |
 | --- | --- | --- |
 {% for name, s in test.items() -%}
-| {{ name }} | {{ "%.3f"|format(s.value) }} | {{ "%.3f"|format(s.low) }} to {{ "%.3f"|format(s.high) }} |
+| {{ name }} | {{ shown(s.value) }} | {{ shown(s.low) }} to {{ shown(s.high) }} |
 {% endfor %}
 {%- if classes %}
 | class | F1 | AUROC | average precision |
@@ -97,7 +98,8 @@ def card(content: Json) -> str:
     form = content["form"]
     signal = f"values of {form['signal'].get('channels')} channels"
     if "vocab" in form["signal"]:
-        signal = f"tokens from a vocabulary of {form['signal']['vocab']}"
+        text = content["data"].get("signal") == "text"
+        signal = "text" if text else f"tokens from a vocabulary of {form['signal']['vocab']}"
     alphabet = content["alphabet"] or {}
     signs = 0 if alphabet.get("begin") is None else SIGNS
     recipes = content["recipes"]
@@ -110,6 +112,7 @@ def card(content: Json) -> str:
     template = Environment(undefined=StrictUndefined, autoescape=False).from_string(CARD)
     return template.render(
         kind=content["kind"],
+        shown=shown,
         what=_purpose(content["kind"], form["target"]),
         method="transform" if content["kind"] == PRETRAINER else "predict",
         signal=signal,

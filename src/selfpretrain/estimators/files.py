@@ -78,6 +78,8 @@ def fit(
         settings = {**settings, "signal": "text" if data.is_text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
+        if exists and os.path.abspath(place) == os.path.abspath(folder):
+            raise SpecError(f"{folder} holds the data; name another folder for the model")
         make_folder(folder)
     if plan is not None:
         estimator.say(printable(_reading(plan)))
@@ -86,9 +88,11 @@ def fit(
     estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
-        how = {name: getattr(plan.options, name) for name in ("encoding", "header", "missing")}
-        estimator.reading_ = (plan.layout or {"form": "arrays"}) | how
-        _note_columns(estimator, plan.layout or {})
+    of_data = data.meta["about"] if isinstance(data, StoredDataset) else {}
+    reading = of_data.get("reading")  # data imported before this was noted have none
+    if reading and reading["missing"] != "mask":
+        estimator.reading_ = reading
+        _note_columns(estimator, reading)
     estimator.note_scores(estimator.task_)
     return estimator
 
@@ -258,7 +262,18 @@ def _cells(column: pa.Array) -> list[Any]:
 def _name_of(plan: ImportPlan) -> Callable[[int], str]:
     """Return how messages name a row: by its line, id or file where it has one."""
     named = (*FORMS, "long", "texts", "recordings", "series")
-    return plan.name if plan.layout and plan.layout["form"] in named else numbered
+    return plan.name if not plan.layout or plan.layout["form"] in named else numbered
+
+
+def check_output(new: Path, out: Path) -> None:
+    """Refuse to write answers in place of the sequences.
+
+    Raises:
+        SpecError: if the output is the file of the sequences, or a file in their folder.
+    """
+    same = out.exists() and new.exists() and (out.samefile(new) or new.resolve() in out.resolve().parents)
+    if same:
+        raise SpecError(f"-o {out} would replace the sequences; name another file")
 
 
 def predict(estimator: SequenceEstimator, new: ImportPlan, out: Path, skip_bad: bool) -> int:

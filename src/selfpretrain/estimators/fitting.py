@@ -22,12 +22,12 @@ from ..training.recipe import Recipe
 from ..training.train import Stop, never
 from . import leaderboard
 from .annotations import FEW, labelled_only, val_groups
-from .in_memory import InMemoryTask, facts, offsets_of
+from .in_memory import InMemoryTask, facts, has_val, offsets_of
 from .inputs import Alphabet, embed_unseen
 from .predictor import PRETRAINER, Predictor, kind_of
 from .scores import Score
 from .search import Search, fold_data
-from .settings import USED, EstimatorSettings, has_val, least_seconds, stage_seconds, step_seconds, too_short
+from .settings import USED, EstimatorSettings, least_seconds, stage_seconds, step_seconds, too_short
 from .simple import (
     Answers,
     AveragePredictor,

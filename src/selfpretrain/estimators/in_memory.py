@@ -135,6 +135,11 @@ def in_alphabet(
     return replace(data, form=form, whole=examples), alphabet
 
 
+def has_val(task: Task) -> bool:
+    """Return whether a task has a val split; in memory it has none if too few examples are labelled."""
+    return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
+
+
 def with_test_split(task: Task, seed: int) -> Task:
     """Return a task with a test split: the task itself, or in-memory data without one, split again.
 
@@ -179,7 +184,7 @@ def facts(task: Task) -> Json:
         "task": name_of(task),
         "train": len(train),
         "labelled": int(train.labelled.sum()),
-        "val": len(task.load("val")),
+        "val": len(task.load("val")) if has_val(task) else 0,
         "length": form.length,
         "signal": signal,
         "digest": task.version() or getattr(task, "digest", ""),

@@ -19,7 +19,7 @@ import torch
 from ..data.dataset import SequenceDataset
 from ..data.importing import Kind
 from ..data.moments import BYTES
-from ..data.sequences import NOTHING, SURROGATE, Sequences
+from ..data.sequences import NOTHING, SURROGATE, Sequences, interpolate
 from ..data.spec import Signal, Tokens, Values
 from ..errors import DataError
 from ..training.model import Network
@@ -44,11 +44,14 @@ def joined(first: Sequences, second: Sequences) -> Sequences:
     return replace(first, flat=flat, lengths=lengths, rows=rows, wrong=wrong)
 
 
-def read(X: Any, kind: Kind = "auto", offsets: tuple[float, ...] | None = None) -> Sequences:
+def read(
+    X: Any, kind: Kind = "auto", offsets: tuple[float, ...] | None = None, filled: bool = False
+) -> Sequences:
     """Read sequences from a list (strings, bytes, arrays of unequal lengths) or a 2-D or 3-D array.
 
     Args:
         offsets: see ``Sequences.checked``.
+        filled: interpolate missing values at the ends as well, as ``--missing fill`` does.
 
     Raises:
         DataError: if there is none.
@@ -57,10 +60,14 @@ def read(X: Any, kind: Kind = "auto", offsets: tuple[float, ...] | None = None) 
     if not len(rows):
         raise DataError("X holds no sequence")
     if isinstance(rows, np.ndarray):
-        return _dense(rows, kind).checked(offsets)
-    if kind == "text" or (kind == "auto" and any(isinstance(row, str | bytes) for row in rows)):
+        found = _dense(rows, kind)
+    elif kind == "text" or (kind == "auto" and any(isinstance(row, str | bytes) for row in rows)):
         return _text(rows)
-    return _ragged(rows, "tokens" if kind == "tokens" else "values").checked(offsets)
+    else:
+        found = _ragged(rows, "tokens" if kind == "tokens" else "values")
+    if filled and found.kind == "values":
+        found = replace(found, flat=interpolate(found.flat, found.lengths))
+    return found.checked(offsets)
 
 
 def _text(rows: list[Any]) -> Sequences:

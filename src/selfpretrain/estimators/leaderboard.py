@@ -270,8 +270,9 @@ def errors_above(output: Output, best: Answers, other: Answers, groups: np.ndarr
 def _errors_above(output: Output, best: np.ndarray, other: np.ndarray) -> float:
     """Return by how many standard errors one score is above the other, from bootstrap resamples."""
     above, below = (_metrics(output, _counts(len(tally)) @ tally) for tally in (best, other))
-    gap = _metrics(output, best.sum(0)) - _metrics(output, other.sum(0))
-    return float(gap) / max(float(np.std(above - below)), SMALLEST)
+    with np.errstate(invalid="ignore"):  # of targets that are all equal, R2 is not defined
+        gap = _metrics(output, best.sum(0)) - _metrics(output, other.sum(0))
+        return float(gap) / max(float(np.std(above - below)), SMALLEST)
 
 
 class _Contest:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,15 +37,15 @@ from ..training.recipe import Recipe, Stage
 from . import persistence, scores
 from .annotations import labelled_only, refuse_unlabelled
 from .base import SequenceEstimator
-from .in_memory import offsets_of
+from .in_memory import has_val, offsets_of
 from .predictor import ESTIMATORS, PRETRAINER
-from .settings import Portion, has_val
+from .settings import Portion
 
 ClassWeight = Mapping[Any, int | float] | Literal["balanced"] | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on all sequences, then one of K classes for each; see ``SequenceEstimator``.
 
     Args:
@@ -101,10 +101,10 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
         best = self.classes_[probabilities.argmax(1)].tolist()
         return {"prediction": best} | _columns(self.classes_, probabilities)
 
-    def note_scores(self, task: Task) -> None:
-        """Store the scores and the reliability curve on the test split of a task in ``scores_``."""
-        super().note_scores(task)
-        self.scores_["reliability"] = {"bins": [list(found) for found in self.reliability(task).bins]}
+    def _scores_of(self, task: Task) -> dict[str, Any]:
+        """Return the scores and the reliability curve on the test split of a task."""
+        bins = [list(found) for found in self.reliability(task).bins]
+        return super()._scores_of(task) | {"reliability": {"bins": bins}}
 
     def _encode(self, y: Any) -> np.ndarray:
         """Return the numbers (n,) of the true classes, -1 where unlabelled."""
@@ -143,7 +143,7 @@ class SequenceClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator): 
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+class MultilabelClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on all sequences, then which of K classes each belongs to; see ``SequenceEstimator``.
 
     y is an array or table (n, K) of 0 and 1, or has a list or set of labels for every sequence, which may be
@@ -198,13 +198,13 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
         labels = [sign.join(map(str, self.classes_[row > 0.5])) for row in probabilities]
         return {"prediction": labels} | _columns(self.classes_, probabilities)
 
-    def note_scores(self, task: Task) -> None:
-        """Store the scores on the test split of a task, overall and per class, in ``scores_``."""
-        super().note_scores(task)
-        self.scores_["classes"] = {
+    def _scores_of(self, task: Task) -> dict[str, Any]:
+        """Return the scores on the test split of a task, overall and per class."""
+        classes = {
             str(label): {name: asdict(score) for name, score in measured.items()}
             for label, measured in self.by_class(task).items()
         }
+        return super()._scores_of(task) | {"classes": classes}
 
     def _encode(self, y: Any) -> np.ndarray:
         """Return indicators (n, K) of the true labels, -1 where unlabelled."""
@@ -224,7 +224,7 @@ class MultilabelClassifier(TransformerMixin, ClassifierMixin, SequenceEstimator)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+class PositionClassifier(SequenceEstimator):
     """Self-pretraining on all sequences, then one of K classes at every position; see ``SequenceEstimator``.
 
     For tagging, segmentation, and finding genes or events in a recording. y has one label per position of
@@ -255,21 +255,27 @@ class PositionClassifier(TransformerMixin, SequenceEstimator):  # type: ignore[m
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return accuracy over all positions; if X is a task or its name, on the test split."""
-        if isinstance(X, str | Task):
-            self._check_task(X, y)
-        check_order(X, {"y": y})
-        return scores.position_measures(*self._true_and_predicted(X, y))["accuracy"]
+        counts, losses, _ = self._evaluation_arrays(X, y)
+        return scores.position_measures(counts, losses)["accuracy"]
 
     def table(self, data: SequenceDataset) -> dict[str, list[Any]]:
-        """Return the column of a prediction file: the classes of all positions, separated by spaces."""
+        """Return the columns of a prediction file, with as many entries in a cell as there are positions.
+
+        These are the most probable classes, separated by spaces, and every probability.
+        """
         sign = _separator(self.classes_, " ;|,")
-        return {"prediction": [sign.join(map(str, classes)) for classes in self.predict(data)]}
+        found = self._outputs(data)
+        best = [sign.join(map(str, self.classes_[probabilities.argmax(1)])) for probabilities in found]
+        cells = np.array(
+            [[" ".join(map("{:.4g}".format, p)) for p in each.T] for each in found], dtype=object
+        )
+        return {"prediction": best} | _columns(self.classes_, cells)
 
     def _true_and_predicted(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the counts (n, 3, K) and summed log losses (n,) of ``position_counts``."""
         check_is_fitted(self)
         if not isinstance(X, str | Task | SequenceDataset):
-            X = self._read(X, False, self.offsets_.values)  # whole: what is cut has labels, too
+            X = self._read_new(X)  # whole: what is cut has labels, too
         data = self._to_dataset(X)
         if isinstance(X, str | Task):
             y_true = data.targets.numpy()
@@ -297,8 +303,8 @@ def _separator(classes: np.ndarray, signs: str) -> str:
     return next((sign for sign in signs if sign not in names), signs[0])
 
 
-def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[float]]:
-    """Return the columns of the probabilities (n, K) in a prediction file."""
+def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[Any]]:
+    """Return the columns of the probabilities (n, K) in a prediction file, numbers or texts."""
     names = list(map(str, classes))
     if len(set(names)) < len(names):  # 1 and "1"
         names = list(map(repr, classes.tolist()))
@@ -306,7 +312,7 @@ def _columns(classes: np.ndarray, probabilities: np.ndarray) -> dict[str, list[f
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  # type: ignore[misc]
+class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc]
     """Self-pretraining on all sequences, then a real number for each; see ``SequenceEstimator``."""
 
     _metrics = staticmethod(scores.real_measures)
@@ -348,7 +354,7 @@ class SequenceRegressor(TransformerMixin, RegressorMixin, SequenceEstimator):  #
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SequencePretrainer(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
+class SequencePretrainer(SequenceEstimator):
     """Self-pretraining on sequences; ``transform`` returns their embeddings. Labels are ignored."""
 
     def set_classes(self, form: SequenceSpec) -> None:

@@ -140,8 +140,10 @@ def make_folder(folder: str | Path) -> Path:
     """Create the folder of a model if needed, and return its path.
 
     Raises:
-        StoreError: if it cannot be created.
+        StoreError: if it cannot be created, or has a README.md that no model has written.
     """
+    if (Path(folder) / "README.md").exists() and not (Path(folder) / FILE).exists():
+        raise StoreError(f"{folder} has a README.md, which the card would replace; name another folder")
     with files.explain_output_errors(Path(folder)):
         Path(folder).mkdir(parents=True, exist_ok=True)
     return Path(folder)

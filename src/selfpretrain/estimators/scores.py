@@ -26,7 +26,12 @@ class Score:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+        return f"{shown(self.value)} ({shown(self.low)} to {shown(self.high)})"
+
+
+def shown(value: float) -> str:
+    """Return a score as text: with three decimals, or three digits below 0.01, as errors may be."""
+    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.3f}"
 
 
 def class_measures(y_true: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:

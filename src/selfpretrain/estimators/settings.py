@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..config import Count, Natural
 from ..data.importing import Kind
-from ..data.spec import SPLITS, PositionClasses, Tokens
+from ..data.spec import PositionClasses, Tokens
 from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
 from ..mixers.base import Mixer, Positions
 from ..objectives.base import Denoise, Objective
@@ -33,7 +33,7 @@ from ..training.recipe import Budget, Precision, Recipe, Stage
 from ..training.step import default_precision
 from ..training.train import Stop, never
 from .budgets import data_arms
-from .in_memory import InMemoryTask, can_have_signs
+from .in_memory import InMemoryTask, can_have_signs, has_val
 from .predictor import PRETRAINER, kind_of
 from .training import StoredTrainings, Trainings, steps_of, with_half_batch
 
@@ -331,11 +331,6 @@ def _change(stage: Stage, epochs: int | float | None, lr: float | None) -> Stage
     if lr is not None:
         stage = replace(stage, optim=replace(stage.optim, lr=lr))
     return stage
-
-
-def has_val(task: Task) -> bool:
-    """Return whether a task has a val split; in memory it has none if too few examples are labelled."""
-    return not isinstance(task, InMemoryTask) or bool((task.data().split == SPLITS.index("val")).any())
 
 
 def _grow(recipe: Recipe, seconds: float, device: str) -> Recipe:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..config import to_dict
-from ..data.spec import SPLITS, Reals, SequenceSpec, Split, Tokens
+from ..data.spec import SPLITS, SequenceSpec, Split, Tokens
 from ..errors import StoreError
 from ..registry import file_name_of, first_line, name_of
 from ..report import page, results
@@ -320,12 +320,12 @@ def _baselines(task: Task, workspace: Workspace, known: bool = False) -> dict[st
         folds.append(scores)
     names = [name for name in folds[0] if all(name in scores for scores in folds)]
     of_folds = {name: np.array([scores[name] for scores in folds]) for name in names}
-    if isinstance(task.form.target, Reals) and len(folds) > 1 and names:
-        from ..tasks.inspect.baselines import pooled_r2
+    if len(folds) == 1 or not names:
+        return folds[0] if names else {}
+    from ..tasks.inspect.baselines import pooled
 
-        pooled = pooled_r2(np.stack(list(of_folds.values())), task.parts())
-        return {name: score for name, score in zip(names, pooled.tolist(), strict=True) if np.isfinite(score)}
-    return {name: float(scores.mean()) for name, scores in of_folds.items()}  # folds are of about equal size
+    scores = pooled(np.stack(list(of_folds.values())), task.parts())
+    return {name: score for name, score in zip(names, scores.tolist(), strict=True) if np.isfinite(score)}
 
 
 def _cache_name(task: Task) -> str:

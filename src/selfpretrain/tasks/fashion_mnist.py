@@ -21,6 +21,7 @@ NAMES = (
     "ankle boot",
 )
 DEBIAN = "/usr/share/datasets/fashion-mnist"  # folder of the files in Debian's package dataset-fashion-mnist
+LAST = "t10k-labels-idx1-ubyte.gz"  # the file that is downloaded last: the others are there, too
 
 
 def _download(name: str, size: int, md5: str) -> Download:
@@ -45,9 +46,9 @@ class FashionMnist(ImageTask):
         _download("train-images-idx3-ubyte.gz", 26_421_880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
         _download("train-labels-idx1-ubyte.gz", 29_515, "25c81989df183df01b3e8a0aad5dffbe"),
         _download("t10k-images-idx3-ubyte.gz", 4_422_102, "bef4ecab320f06d8554ea6380940ec79"),
-        _download("t10k-labels-idx1-ubyte.gz", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
+        _download(LAST, 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
     )
-    places = ("fashion-mnist", DEBIAN)
+    places = (f"fashion-mnist/{LAST}", f"{DEBIAN}/{LAST}")
     names = NAMES
     augmentation = Pictures(("left-right",), shift=2)
 
@@ -55,7 +56,7 @@ class FashionMnist(ImageTask):
 
     def blocks(self) -> Iterator[ImageBlock]:
         """Yield the images of the files in the IDX format, 10,000 at a time."""
-        folder = require_files(self, *self.places)
+        folder = require_files(self, *self.places).parent
         for part in ("train", "t10k"):
             pixels = _read_idx(folder / f"{part}-images-idx3-ubyte.gz")
             labels = _read_idx(folder / f"{part}-labels-idx1-ubyte.gz")

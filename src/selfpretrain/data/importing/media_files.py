@@ -145,7 +145,7 @@ def read_like(path: Path, layout: Json, channels: int) -> ImportPlan:
     odd = [file for file in found if file.suffix.lower() not in (TEXTS if texts else SOUNDS)]
     if odd:
         wanted = f"texts ({', '.join(TEXTS)})" if texts else f"recordings ({', '.join(SOUNDS)})"
-        raise DataError(f"{odd[0]}: the model takes {wanted}")
+        raise DataError(f"{odd[0]}: the model takes {wanted}, or a folder of them")
     options = ImportOptions(
         rate=layout.get("resample"),
         features=layout.get("features", "raw"),

@@ -49,6 +49,12 @@ class ImportPlan:
         """Return the kind of the sequences: tokens, which text is, or values."""
         return "values" if self.sequences.kind == "values" else "tokens"
 
+    @property
+    def reading(self) -> Json:
+        """Return how files to predict are read, as the estimators note it."""
+        how = {name: getattr(self.options, name) for name in ("encoding", "header", "missing")}
+        return (self.layout or {"form": "arrays"}) | how
+
     def place(self, found: Sequences, marked: np.ndarray) -> str:
         """Return how messages name the first marked position, (T,) or (T, C), of what was read."""
         at, channel = np.argwhere(marked.reshape(len(marked), -1))[0].tolist()

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from ...data.dataset import SequenceDataset, generator
-from ...data.spec import SPLITS, ClassSets, PositionClasses, Reals, SequenceSpec, Split
+from ...data.spec import SPLITS, Classes, ClassSets, PositionClasses, Reals, SequenceSpec, Split
 from ...errors import DataError
 from ..base import Task
 from ..simple.features import ALL, Matrix
@@ -90,14 +90,22 @@ def _at_most(rows: Tensor, limit: int, split: Split) -> Tensor:
 def _suitable(task: Task, splits: Splits, everything: SequenceDataset, many: SequenceDataset) -> list[Method]:
     """Return the baselines that suit the data; none if all training examples have the same class."""
     form = task.form
-    if not isinstance(form.target, Reals | ClassSets) and np.ptp(_known_targets(form, many)) == 0:
+    if _alike(form, many):
         return []
     parts = (everything, splits["val"], splits["test"])
     lengths = torch.cat([part.lengths.flatten() for part in parts])
     unlabelled = len(everything) > len(splits["train"])
     statistics = None if task.statistics(many) is None else task.statistics
     found = simple_methods(form, len(many), lengths, unlabelled, statistics)
-    return [method for method in found if method.baseline]
+    # Of many examples, these may be of one class, and not all methods can be fitted then.
+    alike = _alike(form, splits["train"])
+    return [method for method in found if method.baseline and (method.many or not alike)]
+
+
+def _alike(form: SequenceSpec, examples: SequenceDataset) -> bool:
+    """Return whether all labels are the same class."""
+    one = isinstance(form.target, Classes | PositionClasses)
+    return one and bool(np.ptp(_known_targets(form, examples)) == 0)
 
 
 def score(form: SequenceSpec, method: Method, splits: Splits, everything: SequenceDataset) -> float:
@@ -132,10 +140,15 @@ def r2(y_true: np.ndarray, y_pred: np.ndarray) -> float:
     return float(r2_score(y_true.astype(np.float64), y_pred)) if np.ptp(y_true) > 0 else float("nan")
 
 
-def pooled_r2(scores: np.ndarray, folds: Sequence[Task]) -> np.ndarray:
-    """Return (m,) R2 of the answers to all folds together, from those (m, folds): squared errors add up."""
-    splits = [labelled_examples(fold, "test", MAX_EXAMPLES) for fold in folds]
-    targets = [examples.targets.double().numpy() for examples in splits]
+def pooled(scores: np.ndarray, folds: Sequence[Task]) -> np.ndarray:
+    """Return (m,) scores of the answers to all folds together, from those (m, folds).
+
+    Hits add up, and squared errors. F1 of sets of classes is the mean over folds, weighted by their examples.
+    """
+    parts = [_known_targets(fold.form, labelled_examples(fold, "test", MAX_EXAMPLES)) for fold in folds]
+    if not isinstance(folds[0].form.target, Reals):
+        return np.asarray(np.average(scores, axis=1, weights=[len(part) for part in parts]))
+    targets = [part.astype(np.float64) for part in parts]
     squares = np.array([len(y) * y.var() for y in targets])
     whole = np.concatenate(targets)
     return np.asarray(1 - ((1 - scores) * squares).sum(1) / (len(whole) * whole.var()))

@@ -103,10 +103,11 @@ def check_data(task: Task, compare: bool = True) -> Iterator[Finding]:
     """Yield the findings of all checks, and with ``compare`` those of simple methods, which take longest."""
     try:
         source = task.origin
+        files = _files(task)  # before they are read, as damaged ones are made again
         in_part = isinstance(source, Imported) and bool(source.rows or source.longest)
         splits = {split: task.load(split) for split in SPLITS}
         data = CheckedTask(name_of(task), task.form, splits, in_part, offset_of_labels(task))
-        yield _files(task)
+        yield files
     except DamagedData as error:
         yield Finding("files", "wrong", str(error))
         return
@@ -126,6 +127,7 @@ def _files(task: Task) -> Finding:
     place = imported_datasets().get(source.name) if isinstance(source, Imported) else None
     if isinstance(source, Prepared) and not source.made_up:
         place = source.folder
+        source.data() if not place.exists() else None
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)
@@ -255,9 +257,13 @@ def _copies(data: CheckedTask) -> Iterator[Finding]:
         known = np.concatenate([examples.labelled.numpy() for examples in data.splits.values()])
         targets = np.concatenate([examples.targets.numpy() for examples in data.splits.values()])[known]
         hashes = np.concatenate(list(whole.values()))[known]
-        labelled = len(np.unique(hashes * STEP + targets.astype(np.uint64)))
-        if odd := labelled - len(np.unique(hashes)):
-            yield Finding("contradictions", "note", f"{odd:,} examples have another label than an equal one")
+        _, equal = np.unique(hashes, return_inverse=True)
+        (equal, _), counts = np.unique(np.stack([equal, targets]), axis=1, return_counts=True)
+        commonest = np.zeros(equal.max(initial=-1) + 1, dtype=np.int64)
+        np.maximum.at(commonest, equal, counts)
+        if odd := int(counts.sum() - commonest.sum()):
+            text = "examples have another label than most that are equal to them"
+            yield Finding("contradictions", "note", f"{odd:,} {text}")
 
 
 def _similar(data: CheckedTask) -> Iterator[Finding]:
