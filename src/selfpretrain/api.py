@@ -30,6 +30,7 @@ from .system import distributed
 from .system.events import Event, emit, format_duration
 from .tasks.base import Task
 from .training.cost import COUNTED, Planner
+from .training.recipe import RESULTS, digests_of
 from .training.step import default_precision
 
 LONG = 2048
@@ -229,7 +230,10 @@ def run_request(
     with run_context(workspace) as here, tracking(here):
         if planned is None or not planned.planner.exact:  # an estimated budget in FLOPs is of another stage
             planned = plan_request(request)
-        folder = reached(restore_bundled(request, planned.plan, here))
+        if request.tune:  # whose choices are other stages
+            folder = ExperimentFolder(planned.plan, here, request.bundled)
+        else:
+            folder = reached(restore_bundled(request, planned.plan, here))
         current = distributed.any_process(distributed.is_main() and folder.is_current)
         if request.tune or request.only or not current:
             plan = planned.plan
@@ -237,7 +241,7 @@ def run_request(
                 if distributed.is_main() and request.digest:
                     folder.write_plan()  # keeps the share of a time limit, should tuning be interrupted
                 plan = Plan.of(tune(plan.experiment, request.study.space, here))
-                folder = ExperimentFolder(plan, here, request.bundled)
+                folder = restore_bundled(request, plan, here)
             try:
                 folder = begin(plan, here, request.bundled)
                 todo = folder.plan.stages_of(folder.experiment.select_cells(request.only))
@@ -300,7 +304,10 @@ def forecast_request(
     folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.bundled)
     bundled = None if request.fresh else folder.bundled_stages
     how = (gpu, bundled, timed, planned.planner)
-    found = forecast(planned.plan, workspace, experiment.select_cells(request.only), *how)
+    # Tuning chooses other stages than those that may be there.
+    where, known = (nowhere(workspace), frozenset()) if request.tune else (workspace, bundled)
+    asked = experiment.select_cells(request.only)
+    found = forecast(planned.plan, where, asked, gpu, known, timed, planned.planner)
     if request.tune:
         found = with_tuning(found, forecast(trials_plan(request, experiment), workspace, None, *how, False))
     if experiment.design is None:
@@ -312,6 +319,11 @@ def forecast_request(
         *expected_seeds(folder, experiment.design),
     )
     return replace(found, notes=(*found.notes, *notes))
+
+
+def nowhere(workspace: Workspace) -> Workspace:
+    """Return the workspace with a folder of runs that has none."""
+    return replace(workspace, runs=workspace.runs / "none")
 
 
 def trials_plan(request: Request, experiment: Experiment) -> Plan:
@@ -353,7 +365,9 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
         raise SpecError("--minutes measures steps on this machine; with a cluster set budgets with -s")
     study = request.study
     assert isinstance(study, Comparison), "only these can be shortened"
-    content = [to_dict(study), limit, request.first_seed, str(request.design), *["tuned"] * request.tune]
+    plain = to_dict(study)
+    content = [plain, limit, request.first_seed, str(request.design), *["tuned"] * request.tune]
+    content += [RESULTS, digests_of(plain), [task.version() for task in study.tasks]]
     named = replace(request, digest=hashlib.sha256(json.dumps(content).encode()).hexdigest()[:10])
     plan = Plan.of(named.experiment(planner))
     folder = workspace.runs / plan.experiment.folder
@@ -362,7 +376,7 @@ def fit_to_time_limit(request: Request, limit: float, workspace: Workspace, plan
     elif distributed.launched() > 1:
         raise SpecError("--minutes measures steps in one process: begin without torchrun, which then goes on")
     else:
-        empty = replace(workspace, runs=workspace.runs / "none")
+        empty = nowhere(workspace)
         seconds = forecast(plan, empty, timed=True, planner=planner).seconds
         if request.tune:
             trials = trials_plan(named, plan.experiment)

@@ -11,7 +11,7 @@ from selfpretrain import api
 from selfpretrain.cli import app, printing
 from selfpretrain.errors import SpecError
 from selfpretrain.report import results
-from selfpretrain.runner.forecast import Forecast
+from selfpretrain.runner.forecast import Forecast, forecast
 from selfpretrain.runner.run import begin, run_recipes
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.studies.base import Study
@@ -69,6 +69,29 @@ def test_a_time_limit_shortens_all_arms_alike_and_the_same_command_goes_on(tmp_p
     assert [path.name for path in tmp_path.glob("*/study.json")] == ["study.json"]
     request = replace(request, tune=True)
     assert within(1800.0).share == short.share / 2, "trials take time, too"
+
+
+def test_stages_that_wait_for_one_another_take_their_time_however_many_run_at_once(tmp_path):
+    study = api.comparison(toys.Majority(shortest=24), ("attention",), "causal", 1, "small", {})
+    planner = api.forecast_planner("small")
+    plan = api.plan_request(api.Request(study), planner).plan
+    seconds = [forecast(plan, Workspace(tmp_path, workers=n), planner=planner).seconds for n in (1, 2, 99)]
+    chain = sum(planner.plan(recipe).flops for recipe in study_chain(study, planner))
+    whole = sum(planner.plan(stage.recipe).flops for stage in plan.stages.values())
+    assert seconds[2] == pytest.approx(seconds[0] * chain / whole)
+    assert seconds[0] > seconds[1] >= seconds[2]
+
+
+def study_chain(study, planner):
+    """Pretraining, and finetuning from it."""
+    cells = study.experiment("small", 0, planner).cells
+    return max((cell.recipe.prefixes() for cell in cells), key=len)
+
+
+def test_results_are_kept_by_studies_that_keep_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert app.run(["study", "compare", "--scale", "smoke", "--results", "kept"]) == 2
+    assert "compare keeps no results" in one_line(capsys.readouterr().err)
 
 
 def test_a_forecast_counts_the_trials_of_tuning(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor, import_arrays
+from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor, import_arrays, load_task
 from selfpretrain.cli.app import run
 from selfpretrain.errors import DataError, SpecError
 from selfpretrain.estimators import files
@@ -205,3 +205,15 @@ def test_equal_numbers_in_validation_are_no_warning(here, recwarn):
     model = SequenceRegressor(mixer="attention", n_trials=1, runs=here).fit(x, y)
     assert np.isfinite(model.predict(x)).all()
     assert not [each for each in recwarn if issubclass(each.category, RuntimeWarning)]
+
+
+def test_a_rate_of_masking_is_used_or_refused(here):
+    x, y = curves()
+    import_arrays("waves", x, y)
+    task = load_task("waves")
+    for objective in ("masked", "spans", "replaced"):
+        model = SequenceClassifier(objective=objective, mask_rate=0.6, mixer="attention")
+        assert model._arms(task).pretrain.objective.rate == 0.6
+    assert SequenceClassifier(mask_rate=0.6, mixer="attention")._arms(task)
+    with pytest.raises(SpecError, match="pretraining with causal hides no share of positions"):
+        SequenceClassifier(objective="causal", mask_rate=0.6, mixer="attention")._arms(task)

@@ -103,6 +103,21 @@ def test_other_backbones_keep_the_contract(kind, causal, tmp_path):
     assert found.objectives == (("masked", "causal") if causal else ("masked",))
 
 
+def test_a_stage_is_another_with_another_checkpoint(tmp_path):
+    config = transformers.AutoConfig.for_model("gpt_neox", **SIZES)
+    mixer = Pythia(str(tmp_path), pretrained=True)
+    found = set()
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
+        found |= {mixer.version(), mixer.version()}
+    assert len(found) == 2 and "" not in found
+    architecture = Pythia(str(tmp_path), layers=0).version()
+    (tmp_path / "model.safetensors").unlink()
+    assert Pythia(str(tmp_path), layers=0).version() == architecture != ""
+    assert Pythia().version() == Pythia("nobody/nothing", pretrained=True).version() == ""
+
+
 @pytest.mark.parametrize("kind", ["gpt_neox", *OTHERS])
 def test_weights_survive_a_file(kind, tmp_path):
     transformers.AutoConfig.for_model(kind, **SIZES, **OTHERS.get(kind, {})).save_pretrained(tmp_path)

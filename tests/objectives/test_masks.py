@@ -12,7 +12,7 @@ from pydantic import ValidationError
 import toys
 from selfpretrain.config import with_setting
 from selfpretrain.data.dataset import Batch, generator
-from selfpretrain.data.spec import Values
+from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
 from selfpretrain.objectives.diffusion import Diffusion
 from selfpretrain.objectives.masked import Masked
@@ -183,7 +183,17 @@ def test_values_are_replaced_in_all_channels_together():
     assert torch.equal(targets.labels[..., 0].bool(), changed.any(2))
 
 
-def test_values_of_a_sequence_alone_have_nothing_to_be_replaced_with():
+def test_values_of_a_sequence_alone_are_replaced_with_those_of_its_other_positions():
     alone = channel_batch(1)
     targets = Replaced().make_targets(alone, CHANNELS, generator("masks"))
-    assert torch.equal(targets.batch.inputs, alone.inputs) and not targets.labels.any()
+    changed = targets.labels[0, :, 0].bool()
+    assert 0 < changed.sum() < 25
+    known = alone.inputs[0].tolist()
+    assert all(row in known for row in targets.batch.inputs[0, changed].tolist())
+
+
+def test_levels_are_refused_where_a_channel_spans_none_of_them():
+    wide = Values(2, low=-4.0, high=1e5, centre=(0.0, 1e5), spread=(1.0, 500.0))
+    form = SequenceSpec(wide, 20, Classes(("a", "b")))
+    with pytest.raises(SpecError, match="channel 1 of 2 varies by less than one of 256 levels"):
+        Masked(distance="levels").head(form, 8, "mean")

@@ -33,7 +33,7 @@ from selfpretrain.runner.experiment_dir import ExperimentFolder
 from selfpretrain.runner.plan import Plan, PlannedStage, missing_stages, plan_recipes
 from selfpretrain.runner.run import StageQueue, _executor_name, run_recipes
 from selfpretrain.runner.run_dir import WEIGHTS, RunDir
-from selfpretrain.runner.stage import replay
+from selfpretrain.runner.stage import replay, run_stage
 from selfpretrain.runner.stage import run as run_stage_by_stage
 from selfpretrain.runner.workspace import Workspace, never
 from selfpretrain.studies.amos_figure_4 import Kernels
@@ -146,6 +146,28 @@ def test_a_start_whose_weights_go_missing_after_planning_is_trained_again(experi
     assert (torch.rand(3) == drawn).all()  # training leaves the random numbers of the caller alone
 
 
+def test_a_kept_result_stays_until_its_stage_is_trained_again(experiment, done, workspace, monkeypatch):
+    """Another study that needs its weights, and is interrupted, takes nothing from a complete one."""
+    recipe = next(c for c in experiment.cells if c.column == "everything").recipe.upto(0)
+    shutil.copytree(done.stage(recipe).path, workspace.stage(recipe).path)
+    kept = workspace.stage(recipe)
+    kept.drop(WEIGHTS)
+    (start,) = [stage for stage in plan_recipes([recipe]) if stage.id == kept.name]
+    stage = replace(start, starts=True)
+
+    def stop(**arguments):
+        assert kept.finished
+        raise Interrupted("stopped")
+
+    monkeypatch.setattr("selfpretrain.runner.stage.train", stop)
+    with pytest.raises(Interrupted):
+        run_stage(stage, workspace)
+    assert kept.finished and not kept.has(WEIGHTS)
+    monkeypatch.undo()
+    run_stage(stage, workspace)
+    assert kept.finished and kept.has(WEIGHTS) and not kept.attempts
+
+
 def test_only_runs_some_and_shows_the_rest_as_missing(experiment, workspace):
     folder = run_experiment(experiment, workspace, only="independent start/scratch").path
     assert "missing" in (folder / "report.md").read_text()
@@ -177,6 +199,23 @@ def test_tuning_is_a_part_of_the_cost(experiment, workspace):
     shutil.rmtree(found.results.tried[0].folder)  # as `runs gc --delete` does
     left = analyse(read(found.results.folder))
     assert tables.spent(left).text.endswith(", without 1 stage of tuning, deleted")
+
+
+def test_a_trial_that_is_deleted_meanwhile_is_missed(experiment, workspace, monkeypatch):
+    cells = [cell for cell in experiment.cells if cell.column == "scratch"]
+    train = tuning.run_recipes
+
+    def losing_the_first(recipes, *args, **how):
+        train(recipes, *args, **how)
+        shutil.rmtree(workspace.stage(recipes[0]).path)  # as `runs gc --delete` does
+
+    monkeypatch.setattr(tuning, "run_recipes", losing_the_first)
+    with pytest.raises(
+        StoreError, match="1 trials were deleted while others ran; run the same command again"
+    ):
+        tuning.tune(
+            replace(experiment, cells=tuple(cells)), tuning.SearchSpace(lr=(1e-3,), batch=()), workspace
+        )
 
 
 def test_a_trial_that_does_not_fit_is_the_worst_and_ends_nothing(experiment, workspace, monkeypatch):

@@ -11,7 +11,7 @@ from selfpretrain.runner.run import run_recipes
 from selfpretrain.runner.trackers import jsonl
 from selfpretrain.runner.trackers.base import tracking
 from selfpretrain.runner.workspace import Workspace
-from selfpretrain.system.events import Event, emit
+from selfpretrain.system.events import Event, emit, listen
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,25 @@ def test_a_failing_tracker_warns_once_and_stops_nothing(recipe, tmp_path, monkey
         folder = trained(recipe, tmp_path, "jsonl")
     assert len([w for w in warned if "stops logging" in str(w.message)]) == 1
     assert folder.finished
+
+
+def test_a_tracker_that_fails_twice_warns_once(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl.JsonLines, "log_event", lambda self, event: 1 / 0)
+    monkeypatch.setattr(jsonl.JsonLines, "close", lambda self: 1 / 0)
+    with pytest.warns(UserWarning, match="JsonLines failed and stops logging") as warned:
+        trained(recipe, tmp_path, "jsonl")
+    assert len([w for w in warned if "stops logging" in str(w.message)]) == 1
+
+
+def test_final_scores_are_at_the_last_step_of_a_stage_that_is_only_tested(recipe, tmp_path):
+    last = []
+    workspace = Workspace(tmp_path, quiet=True)
+    for tested in (False, True):
+        with listen(lambda event: last.append(event) if event.kind == "end" else None):
+            run_recipes([recipe], workspace, tested=tested)
+    assert [event.numbers["step"] for event in last] == [last[0].numbers["step"]] * 2 and last[0].numbers[
+        "step"
+    ] > 0
 
 
 def test_a_tracker_is_open_as_long_as_the_outermost_block(tmp_path, monkeypatch):

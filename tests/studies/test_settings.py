@@ -215,6 +215,25 @@ def study(*mixers):
     return build_comparison((toys.Majority(),), mixers, "causal", "smoke", 1)
 
 
+@pytest.mark.parametrize("positions", ["next", "masked"])
+def test_networks_are_causal_where_pretraining_needs_it(positions):
+    settings = {"pretrain.objective.positions": positions}
+    ((arms,),) = comparison("digits", ("attention",), "latent", 1, "small", settings).architectures
+    assert arms.model.causal == arms.scratch_model.causal == (positions == "next")
+    kept = comparison("digits", ("attention",), "latent", 1, "small", settings | {"model.causal": True})
+    assert kept.architectures[0][0].model.causal
+
+
+def test_a_limit_in_hours_is_kept_beside_steps_in_any_order():
+    for settings in (
+        ("stage.budget.hours", "stage.budget.steps"),
+        ("stage.budget.steps", "stage.budget.hours"),
+    ):
+        given = {path: {"stage.budget.hours": 0.5, "stage.budget.steps": 300}[path] for path in settings}
+        ((arms,),) = comparison("digits", ("attention",), "masked", 1, "small", given).architectures
+        assert (arms.finetune.budget.steps, arms.finetune.budget.hours) == (300, 0.5)
+
+
 def test_the_study_is_what_the_command_compares_where_nothing_is_chosen():
     chosen = inspect.signature(compare).parameters
     names = ("task", "mixers", "objective", "seeds")

@@ -51,12 +51,21 @@ class Means(nn.Module):
         self.dead = nn.Parameter(torch.zeros(width)) if fault == "dead" else None
         self.norm = nn.BatchNorm1d(width) if fault == "norm" else None
         self.zero = nn.Parameter(torch.zeros(width)) if fault == "zero" else None
+        self.gate = nn.Linear(width, width) if fault.startswith("silent") else None
+        if self.gate is not None:
+            nn.init.zeros_(self.gate.weight)
+        self.before = torch.zeros(width)
 
     def forward(self, x: Vectors, padding_mask: PaddingMask = None) -> Vectors:
         """Means of the past, with a fault."""
         u = x if padding_mask is None else x * padding_mask[..., None]
         y = self.out(u.cumsum(1) / torch.arange(1, 1 + x.shape[1])[:, None])
         return FAULTS[self.fault](self, x, u, y)
+
+
+def _beside_the_batch_before(layer: Means, y: Vectors) -> Vectors:
+    before, layer.before = layer.before, y.detach().mean((0, 1))
+    return y + before if layer.training else y
 
 
 FAULTS = {
@@ -80,6 +89,13 @@ FAULTS = {
     "future of a remainder": lambda layer, x, u, y: FAULTS["future" if x.shape[1] % 8 else ""](
         layer, x, u, y
     ),
+    "silent": lambda layer, x, u, y: layer.gate(y),
+    "silent future": lambda layer, x, u, y: layer.gate(FAULTS["future"](layer, x, u, y)),
+    "silent batch": lambda layer, x, u, y: layer.gate(FAULTS["batch"](layer, x, u, y)),
+    "silent padding": lambda layer, x, u, y: layer.gate(FAULTS["padding"](layer, x, u, y)),
+    "faint future": lambda layer, x, u, y: 1e-5 * FAULTS["future"](layer, x.float(), u.float(), y),
+    "longest": lambda layer, x, u, y: y + (u != 0).any(2).sum(1).max(),
+    "batch before": lambda layer, x, u, y: _beside_the_batch_before(layer, y),
     "nan": lambda layer, x, u, y: y * torch.nan,
     "far": lambda layer, x, u, y: y + F.pad(u[:, FAR + 1 :], (0, 0, FAR, 1)) if x.shape[1] > FAR + 1 else y,
     "far in training": lambda layer, x, u, y: FAULTS["far" if layer.training else ""](layer, x, u, y),

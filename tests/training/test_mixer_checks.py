@@ -78,10 +78,30 @@ def test_a_probe_that_no_random_weights_allow_is_not_applicable():
         ("blocks", ["odd lengths"]),
         ("table", ["length limit"]),
         ("cut", ["length limit"]),
+        ("silent", []),
+        ("silent padding", ["padding content", "padding length"]),
+        ("silent batch", ["batch independence"]),
+        ("longest", ["batch independence"]),
     ],
 )
 def test_a_planted_fault_is_found_and_no_other(fault, probes):
     assert failed(Faulty(fault)) == probes
+
+
+def test_a_leak_is_found_behind_weights_that_begin_at_or_near_zero():
+    assert failed(Faulty("silent"), causal=True) == []
+    for fault in ("silent future", "faint future"):
+        found = check(Faulty(fault), LayerContext(WIDTH, LENGTH, causal=True))
+        assert [line.partition(":")[0] for line in found.failures][:1] == ["causality"]
+        assert found.objectives == ("masked",)
+
+
+def test_what_cannot_be_told_of_a_network_in_training_is_not_called_sound():
+    (found,) = check(Faulty("batch before"), LayerContext(WIDTH, LENGTH), ["batch independence"]).probes
+    assert (found.result, found.said) == (
+        "not applicable",
+        "in training, outputs are random, whatever the seed",
+    )
 
 
 def test_a_look_ahead_is_found_where_it_is_forbidden():

@@ -228,6 +228,8 @@ def test_freezing_by_name():
     assert all(".mixer." in name for name in frozen)
     with pytest.raises(TransferError, match="names nothing"):
         freeze(net, ("blocks.*.mixr.*",))
+    with pytest.raises(TransferError, match="leaves nothing to train"):
+        freeze(net, ("*",))
 
 
 def test_a_block_that_is_too_large_is_refused_before_it_is_built(monkeypatch):

@@ -12,6 +12,7 @@ import torch
 
 import toys
 from processes import SUPPORT
+from selfpretrain.config import spec
 from selfpretrain.data.dataset import generator
 from selfpretrain.data.spec import Classes, SequenceSpec, Values
 from selfpretrain.errors import SpecError
@@ -27,6 +28,7 @@ from selfpretrain.registry import resolve
 from selfpretrain.runner.run_dir import RunDir
 from selfpretrain.runner.stage import run
 from selfpretrain.runner.workspace import Workspace
+from selfpretrain.system import distributed
 from selfpretrain.training.model import Model
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network
 from selfpretrain.training.step import default_precision, precision_context, prepare, step
@@ -216,3 +218,19 @@ def test_backward_passes_are_as_precise_as_forward_ones_whatever_the_setting():
         assert found == ["ieee"] and products.fp32_precision == "bf16"
     finally:
         products.fp32_precision = before
+
+
+@spec
+class Whole(Classify):
+    """An objective of other code whose loss is of a batch as a whole."""
+
+    whole_batch = True
+
+
+def test_a_batch_that_is_one_whole_is_not_split_over_processes(monkeypatch):
+    stage = Stage(Whole(), Budget(steps=1), batch=4)
+    network = build_network(Recipe(toys.Majority(), Model(Attention(), width=8), (stage,)))
+    prepare(network, stage, torch.device("cpu"))
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
+    with pytest.raises(SpecError, match="whole sees the whole batch: run it in one process"):
+        prepare(network, stage, torch.device("cpu"))

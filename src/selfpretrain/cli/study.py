@@ -83,6 +83,8 @@ def study(
         wanted = api.find_study(each, chosen_scale, most, workspace)
         wanted = wanted.with_mixers(extra) if extra else wanted
         wanted = wanted.with_settings(changed) if changed else wanted
+        if results and not wanted.lasting and name != "all":
+            raise SpecError(f"--results: {each} keeps no results beside its runs; leave it out")
         request = api.Request(wanted, chosen_scale, first_seed, only, tune, results, fresh, design)
         return api.plan_request(request, forecaster if run.dry_run else COUNTED)
 

@@ -13,14 +13,13 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from ..config import Count, Natural
+from ..config import Count, Natural, with_setting
 from ..data.importing import Kind
 from ..data.spec import PositionClasses, Tokens
-from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError
+from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError, UnknownName
 from ..mixers.base import Mixer, Positions
 from ..objectives.base import Denoise, Objective
 from ..objectives.common.heads import Pooling
-from ..objectives.masked import Masked
 from ..registry import resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
@@ -205,8 +204,8 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         """Return network and stages of all arms, from the scale and the hyperparameters that are set."""
         mixer = resolve("mixers", self._mixer_name(task))
         denoise = denoising_objective(task, self.variants(task)[0]["objective"] or "masked")
-        if self.mask_rate is not None and isinstance(denoise, Masked):
-            denoise = replace(denoise, rate=self.mask_rate)
+        if self.mask_rate is not None:
+            denoise = self._with_rate(denoise)
         arms = (build if self.scale == "auto" else small_arms)(task, mixer, denoise)
         arms = smoke_arms(arms) if self.scale == "smoke" else arms
         pooling = None if self.pooling == "auto" else self.pooling
@@ -229,6 +228,16 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         finetune = _change(arms.finetune, self.epochs, lr)
         scratch = _change(arms.scratch, self.epochs, self.lr)
         return ArmRecipes(model, pretrain, finetune, model, scratch)
+
+    def _with_rate(self, denoise: Denoise) -> Denoise:
+        """Return the objective with the share of positions that was set."""
+        try:
+            return cast(Denoise, with_setting(denoise, "rate", str(self.mask_rate)))
+        except UnknownName as error:
+            if self.objective in ("auto", None):
+                return denoise
+            said = f"pretraining with {self.objective} hides no share of positions"
+            raise SpecError(f"mask_rate: {said}; leave it out") from error
 
     def variants(self, task: Task, counted: bool = False) -> list[dict[str, Any]]:
         """Return the settings to try; the first is the default.

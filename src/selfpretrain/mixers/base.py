@@ -65,6 +65,10 @@ class Mixer(abc.ABC):
         """Return the versions of other libraries that the layer runs on a device."""
         return {}
 
+    def version(self) -> str:
+        """Return what else than its settings determines its first weights, such as a hash of files."""
+        return ""
+
     def symbol_embeddings(self, symbols: tuple[str, ...]) -> Float[Tensor, "V D"] | None:
         """Return initial token embeddings, given the text of the symbols, or None for random ones."""
         return None

@@ -47,6 +47,14 @@ class Pythia(Mixer):
         """Return whether the library and, if it is used, the checkpoint are on this machine."""
         return hf_model.is_available(self.checkpoint if self.pretrained or not self.layers else None)
 
+    def version(self) -> str:
+        """Return the version of the checkpoint, if it is used."""
+        return (
+            hf_model.version_of(self.checkpoint, self.pretrained)
+            if self.pretrained or not self.layers
+            else ""
+        )
+
     def build(self, context: LayerContext) -> nn.Module:
         """Return the backbone, with projections if its width differs from the model's."""
         return PythiaLayer(context, self)

@@ -53,9 +53,10 @@ class Replaced(Denoise):
         if self.generator == "bigram":
             others = bigram_samples(batch.inputs, real, random)
         else:
-            shift = int(torch.randint(1, max(2, len(real)), (), generator=random))
-            others = batch.inputs.roll(shift, 0)
-            chosen = chosen & real.roll(shift, 0)
+            along = 0 if len(real) > 1 else 1  # a sequence alone gets inputs of other positions
+            shift = int(torch.randint(1, max(2, real.shape[along]), (), generator=random))
+            others = batch.inputs.roll(shift, along)
+            chosen = chosen & real.roll(shift, along)
         chosen = to_device(chosen, batch.inputs.device)
         chosen = chosen.view(*chosen.shape, *[1] * (batch.inputs.ndim - 2))
         inputs = torch.where(chosen, others, batch.inputs)

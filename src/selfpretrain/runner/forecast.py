@@ -15,7 +15,7 @@ from ..training.mixer_checks import check_recipes
 from ..training.recipe import Recipe, training_data
 from ..training.trace import StepTrace, Untraceable, known_trace, longest_batch
 from .experiment import Cell
-from .plan import Plan, PlannedStage, missing_stages
+from .plan import Plan, PlannedStage, chain_costs, missing_stages
 from .workspace import Workspace
 
 HOUR = 3600.0
@@ -85,7 +85,9 @@ def forecast(
     device = workspace.device if timed else ""
     each = [_seconds(group[0].recipe, planner, device) for group in groups]
     flops = sum((planner.plan(group[0].recipe).flops * len(group) for group in groups), 0.0)
-    seconds = sum(one * len(group) for one, group in zip(each, groups, strict=True)) / workspace.workers
+    times = {stage.id: one for one, group in zip(each, groups, strict=True) for stage in group}
+    longest = max(chain_costs(missing, times).values(), default=0.0)  # stages wait for those they start from
+    seconds = max(sum(times.values()) / workspace.workers, longest)
     total = (
         f"{asked}: {flops:.3g} FLOPs{planner.note}, "
         f"about {format_duration(seconds)} with {workspace.workers} at once on this machine"

@@ -209,7 +209,8 @@ class RunDir:
         with explain_errors(target.path):
             remove_leftovers(self.path)
             fsync(self.path)
-            if target.path.exists() and not target.finished:  # its result was deleted to run it again
+            # Its result was deleted to run it again, or it was restored without weights.
+            if target.path.exists() and not (target.finished and target.has(WEIGHTS)):
                 target.path.rename(self.path.with_name(f"{self.path.name}.old"))
             try:
                 self.path.rename(target.path)
@@ -239,7 +240,9 @@ class RunDir:
                     announced = True
                 time.sleep(POLL)
                 continue
-            candidates = [self] * self.path.exists() + attempts
+            # A restored result is one of a complete study, until another takes its place.
+            restored = self.finished and not self.has(WEIGHTS)
+            candidates = [self] * (self.path.exists() and not restored) + attempts
             newest = max(candidates, key=lambda each: (each.finished, each._mtime()), default=None)
             # Another machine may be faster.
             with explain_errors(own.path), contextlib.suppress(FileNotFoundError):

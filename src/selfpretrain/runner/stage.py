@@ -106,7 +106,7 @@ def run_stage(stage: PlannedStage, workspace: Workspace) -> None:
                     raise reason from (None if reason is error else error)
                 # Another machine has taken over: wait for it, then read its result.
                 emit(Event("lost", stage.id))
-    emit(Event("end", stage.id, 1.0, 1.0, {"reused": reused} | result["scores"]))
+    emit(Event("end", stage.id, 1.0, 1.0, {"reused": reused, "step": result["steps"]} | result["scores"]))
 
 
 @contextlib.contextmanager
@@ -369,7 +369,7 @@ def replay(stage: RunDir) -> None:
     total = max(1, int(result["steps"]))
     for kind, event in zip(kinds, events, strict=True):
         emit(Event(kind, stage.name, min(1.0, event.get("step", 0) / total), 1.0, event))
-    emit(Event("end", stage.name, 1.0, 1.0, {"reused": False} | result["scores"]))
+    emit(Event("end", stage.name, 1.0, 1.0, {"reused": False, "step": result["steps"]} | result["scores"]))
 
 
 def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:

@@ -3,11 +3,10 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from ..config import Count, Positive, Rate, spec
-from ..errors import DoesNotFit, SpecError
+from ..errors import DoesNotFit, SpecError, StoreError
 from ..registry import name_of
 from ..system.files import Json
 from ..training.recipe import Recipe, stage_id
@@ -77,8 +76,13 @@ def tune(experiment: Experiment, space: SearchSpace, workspace: Workspace) -> Ex
     settings = space.settings()
     trials = trials_of(experiment, space)
     tried = [recipe for recipes in trials.values() for recipe in recipes]
-    with suppress(DoesNotFit):  # all others have been tried
+    fits = True
+    try:
         run_recipes(tried, workspace, tested=False)
+    except DoesNotFit:  # all others have been tried
+        fits = False
+    if fits and (gone := sum(not workspace.stage(recipe).finished for recipe in tried)):
+        raise StoreError(f"{gone} trials were deleted while others ran; run the same command again")
     scores = {
         place: [_validation_score(workspace.stage(recipe)) for recipe in recipes]
         for place, recipes in trials.items()

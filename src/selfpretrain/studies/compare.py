@@ -147,7 +147,8 @@ class Comparison(Study):
         """
         study = self
         rows = self._numbered_mixers()
-        for path, value in settings.items():
+        # A limit in hours is kept beside a budget in another unit.
+        for path, value in sorted(settings.items(), key=lambda each: each[0].endswith("budget.hours")):
             text = value if isinstance(value, str) else json.dumps(value)
             row, _, rest = path.partition(".")
             inner = rest if row in rows else path
@@ -160,6 +161,9 @@ class Comparison(Study):
                 study = study._with_architectures(change)
             except UnknownName as error:
                 raise UnknownName(f"there is no setting {path!r}{study.suggest_settings(path)}") from error
+        asks_otherwise = any("pretrain.objective" in path for path in settings)
+        if asks_otherwise and not any(path.endswith("model.causal") for path in settings):
+            return study._with_architectures(lambda number, arms: arms.with_direction())
         return study
 
     def with_augmentation(self) -> "Comparison":

@@ -207,7 +207,7 @@ class _Subject:
         """Check that outputs do not differ at these positions by more than rounding errors."""
         difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~where, 0)
         tolerance = TOLERANCE[torch.float32 if self.rounds else self.dtype]
-        changed = difference > tolerance * max(1.0, float(a[where].abs().max()))
+        changed = difference > tolerance * float(a[where].abs().max())
         if changed.any():
             position = int(changed.any(0).nonzero()[0])
             size = f"first at position {position}, by up to {float(difference.max()):.2g}"
@@ -324,18 +324,33 @@ def _causality_of_any_weights(subject: _Subject) -> None:
 
     Weights are halved until outputs are finite: an unstable recurrence overflows, which would hide its leak.
     """
-    module = copy.deepcopy(subject.module).requires_grad_(False)
+    _causality(_with_random_weights(subject))
+
+
+@torch.no_grad()
+def _with_random_weights(subject: _Subject) -> _Subject:
+    """Return a copy of the layer with other weights.
+
+    Raises:
+        Undecided: if outputs are not finite with any of them.
+    """
+    module = copy.deepcopy(subject.module)
     for parameter in module.parameters():
         parameter.copy_(torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64))
-    random_weights = replace(subject, module=module, run=module, during="with random weights, ")
-    x = random_weights.draw()
+    changed = replace(subject, module=module, run=module, during="with random weights, ")
+    x = changed.draw()
     for _ in range(HALVINGS):
-        if random_weights(x).isfinite().all():
-            _causality(random_weights)
-            return
+        if changed(x).isfinite().all():
+            return changed
         for parameter in module.parameters():
             parameter.mul_(0.5)
     raise Undecided("random weights give outputs that are not finite")
+
+
+def _is_silent(layer: _Subject) -> bool:
+    """Return whether its outputs are the same at all positions, as where its last weights begin at zero."""
+    y = layer(layer.draw())
+    return bool((y == y[:1, :1]).all())
 
 
 @_probe
@@ -361,7 +376,12 @@ def _batch_independence(subject: _Subject) -> None:
     x = subject.draw()
     if not subject.during:  # in training mode, dropout depends on the batch size
         what = "a sequence alone gives other outputs than in a batch"
-        subject.assert_equal(subject(x)[:1], subject(x[:1]), kept[-1:], what)
+        everywhere = torch.ones_like(kept[:1])
+        subject.assert_equal(subject(x)[:1], subject(x[:1]), everywhere, what)
+        mask = _example_padding_mask(subject.place.length)
+        alone = subject(x[1:2], mask[1:2])
+        what = "the lengths of other sequences change a sequence"
+        subject.assert_equal(subject(x, mask)[1:2], alone, mask[1:2], what)
 
 
 @_probe
@@ -496,6 +516,7 @@ def _length_limit(subject: _Subject) -> None:
 WARNING = "causality of any weights"
 """A probe that warns instead of failing: whether the leak occurs depends on the trained weights."""
 IN_TRAINING = ("causality", "padding content", "batch independence")
+LEAKS = (*IN_TRAINING, "padding length")
 
 
 def _run_probe(name: str, layer: _Subject, network: _Subject) -> Probe:
@@ -503,12 +524,14 @@ def _run_probe(name: str, layer: _Subject, network: _Subject) -> Probe:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
+    if name in LEAKS and _is_silent(layer):  # nothing would be seen of what it is to learn
+        return _try_probe(name, lambda silent: PROBES[name](_with_random_weights(silent)), layer)
     found = _try_probe(name, PROBES[name], layer)
     if name == WARNING and found.result == "fails":
         return replace(found, result="warns")
     if name in IN_TRAINING and found.result == "ok":
         in_network = _try_probe(name, PROBES[name], network)
-        return in_network if in_network.result == "fails" else found
+        return found if in_network.result == "ok" else in_network
     return found
 
 

@@ -67,8 +67,8 @@ class _MuonAndAdamW(_EagerAdamW):
 class Optim:
     """Settings of an optimizer and its schedule; warm-up is a fraction of the stage or `warmup_steps`.
 
-    One-dimensional parameters (norms, biases) and the slow parameters of mixers have no weight decay. Updates
-    of Muon have the size of those of AdamW, so that learning rate and decay can be the same.
+    One-dimensional parameters (norms, most biases) and the slow parameters of mixers have no weight decay.
+    Updates of Muon have the size of those of AdamW, so that learning rate and decay can be the same.
 
     Source: Loshchilov & Hutter (2019); Amos et al. (2024), appendix C. Muon: Jordan et al. (2024); the size
     of its updates: Liu et al. (2025), arXiv 2502.16982.

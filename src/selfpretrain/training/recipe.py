@@ -179,14 +179,17 @@ def identity(recipe: Recipe) -> dict[str, Any]:
     """Return everything that determines the result of a recipe.
 
     That is: every field, the version of the data, the source of classes from outside this package and of the
-    modules they import (libraries excepted), and the version of this package's numerics.
+    modules they import (libraries excepted), the checkpoint that a mixer starts from, and the version of this
+    package's numerics.
     """
     plain = to_dict(recipe)
+    checkpoint = recipe.model.mixer.version()
     return {
         "results": RESULTS,
         "recipe": plain,
         "data": [recipe.task.version(), *(recipe.task_of(s).version() for s in recipe.stages)],
         "source": digests_of(plain),
+        **({"checkpoint": checkpoint} if checkpoint else {}),
     }
 
 

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ..config import is_ours
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..mixers.ops._exact import matmul_precision
 from ..objectives.base import ObjectiveBatch, loss_of
 from ..objectives.common.latent import LatentHead
+from ..registry import name_of
 from ..system import distributed
 from .model import Network
 from .recipe import Precision, Stage
@@ -52,6 +54,9 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
     """
     if stage.precision == "tf32" and (device.type != "cuda" or stage.compile):
         raise SpecError("precision=tf32 is for GPUs, and not for compiled blocks; use fp32, or bf16")
+    ours = is_ours(type(stage.objective).__module__)  # those add up over processes
+    if stage.objective.whole_batch and distributed.world_size() > 1 and not ours:
+        raise SpecError(f"{name_of(stage.objective)} sees the whole batch: run it in one process")
     parts = distributed.world_size() * stage.grad_accumulation
     if stage.batch % parts:
         raise SpecError(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..config import spec
 from ..errors import TransferError
 from ..objectives.common.latent import LatentHead
+from .model import Network
 
 
 @spec
@@ -65,15 +66,18 @@ def transfer_weights(source: Mapping[str, Tensor], network: nn.Module, rule: Tra
     )
 
 
-def freeze(network: nn.Module, patterns: tuple[str, ...]) -> None:
-    """Freeze the parameters that match ``patterns``.
+def freeze(network: Network, patterns: tuple[str, ...]) -> None:
+    """Freeze the parameters that match ``patterns``, of an ensemble those of every network.
 
     Raises:
-        TransferError: if a pattern matches nothing.
+        TransferError: if a pattern matches nothing, or no parameter is left to train.
     """
-    parameters = dict(network.named_parameters())
-    for name in _match_names(parameters, patterns):
-        parameters[name].requires_grad_(False)
+    for each in network.networks():
+        parameters = dict(each.named_parameters())
+        for name in _match_names(parameters, patterns):
+            parameters[name].requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise TransferError("freeze leaves nothing to train; name fewer parameters")
 
 
 def _match_names(names: Iterable[str], patterns: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ mixer, so that recipes do not depend on the file. Nothing is downloaded.
 
 import contextlib
 import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -39,6 +40,7 @@ NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dty
 NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
 CONFIG = "config.json"  # file of a checkpoint with its architecture
+READ = (".json", ".safetensors", ".bin", ".model", ".txt")  # endings of files that the library reads
 POOLER = "pooler"  # name of the module that pools a sequence in some networks; it is not used
 
 
@@ -136,8 +138,39 @@ def is_available(checkpoint: str | None) -> bool:
         return False
     if not checkpoint or Path(checkpoint, CONFIG).is_file():
         return True
+    return _cached(checkpoint) is not None
+
+
+def _cached(checkpoint: str) -> Path | None:
+    """Return the config of a checkpoint of the hub, if it is on this machine."""
     hub = importlib.import_module("huggingface_hub")
-    return isinstance(hub.try_to_load_from_cache(checkpoint, CONFIG), str)
+    found = hub.try_to_load_from_cache(checkpoint, CONFIG)
+    return Path(found) if isinstance(found, str) else None
+
+
+def version_of(checkpoint: str, weights: bool) -> str:
+    """Return the commit of a checkpoint of the hub, or a hash of its files in a folder; "" if there is none.
+
+    Args:
+        weights: whether all of it is used; else it is the config.
+    """
+    folder = Path(checkpoint)
+    if not folder.is_dir():
+        cached = _cached(checkpoint) if is_available(checkpoint) else None
+        return cached.parent.name if cached else ""
+    files = sorted(
+        file for file in folder.iterdir() if file.name == CONFIG or (weights and file.suffix in READ)
+    )
+    stats = [(file, file.stat()) for file in files]
+    parts = [f"{file.name} {_digest(file, stat.st_size, stat.st_mtime_ns)}" for file, stat in stats]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(file: Path, size: int, modified: int) -> str:
+    """Return the SHA-256 of a file of some size and time of modification."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def build_from_config(checkpoint: str) -> Any:

@@ -12,18 +12,28 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ...data.spec import SequenceSpec, Tokens
+from ...errors import SpecError
 
 Distance = Literal["auto", "l1", "levels"]
 LEVELS = 256
 
 
 def levels_of(form: SequenceSpec, distance: Distance) -> int | None:
-    """Return the number of classes per channel; None: L1 distance. "auto" uses levels if there are any."""
+    """Return the number of classes per channel; None: L1 distance. "auto" uses levels if there are any.
+
+    Raises:
+        SpecError: if the values of a channel differ by less than a few levels, as beside one in larger units.
+    """
     if isinstance(form.signal, Tokens):
         return form.signal.vocab
     if distance == "l1" or (distance == "auto" and form.signal.levels is None):
         return None
-    return form.signal.levels or LEVELS
+    levels = form.signal.levels or LEVELS
+    step = (form.signal.high - form.signal.low) / (levels - 1)
+    if form.signal.levels is None and (low := [at for at, x in enumerate(form.signal.spread) if x < step]):
+        said = f"channel {low[0] + 1} of {form.signal.channels} varies by less than one of {levels} levels"
+        raise SpecError(f"distance=levels: {said}; bring channels to one scale, or use distance=l1")
+    return levels
 
 
 def loss(outputs: Tensor, targets: Tensor, weights: Tensor | None) -> Tensor:

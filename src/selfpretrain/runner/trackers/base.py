@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, ClassVar
 
 from ... import registry
@@ -93,8 +94,9 @@ def tracking(workspace: Workspace) -> Iterator[None]:
     trackers: list[Tracker] = [find("trackers", name)(workspace) for name in workspace.trackers]
     with ExitStack() as stack:
         for tracker in trackers:
-            stack.callback(_harmless(tracker, tracker.close))
-            stack.enter_context(listen(_harmless(tracker, tracker.log_event)))
+            call = _harmless(tracker)
+            stack.callback(call, tracker.close)
+            stack.enter_context(listen(partial(call, tracker.log_event)))
         before = _TRACKING.set(True)
         stack.callback(_TRACKING.reset, before)
         yield
@@ -111,20 +113,21 @@ def scalars(event: Event) -> dict[str, float]:
     return found
 
 
-def _harmless(tracker: Tracker, method: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a method of a tracker so that its first failure is a warning, and it is not called again."""
+def _harmless(tracker: Tracker) -> Callable[..., None]:
+    """Return what calls methods of a tracker: the first failure is a warning; it is only closed then."""
     failed = False
 
-    def call_unless_failed(*event: Event) -> None:
+    def call(method: Callable[..., None], *event: Event) -> None:
         nonlocal failed
-        if failed:
+        if failed and event:
             return
         try:
             method(*event)
         except Exception as error:  # a broken tracker must not stop training
+            if not failed:
+                name = type(tracker).__name__
+                reason = " ".join(str(error).split())[:200]
+                warnings.warn(f"tracker {name} failed and stops logging: {reason}", stacklevel=2)
             failed = True
-            name = type(tracker).__name__
-            reason = " ".join(str(error).split())[:200]
-            warnings.warn(f"tracker {name} failed and stops logging: {reason}", stacklevel=2)
 
-    return call_unless_failed
+    return call
