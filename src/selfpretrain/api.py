@@ -312,7 +312,7 @@ def forecast_request(
         found = with_tuning(found, forecast(trials_plan(request, experiment), workspace, None, *how, False))
     if experiment.design is None:
         return found
-    least = forecast(planned.plan, workspace, experiment.first_analysis, *how)
+    least = forecast(planned.plan, where, experiment.first_analysis, gpu, known, timed, planned.planner)
     notes = (
         f"{experiment.design.last} seeds are the most; to the first interim analysis, at "
         f"{experiment.design.first} seeds: {least.total}",

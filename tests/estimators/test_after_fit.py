@@ -1,16 +1,22 @@
 """What becomes of a model after its fit: scores, files, other tasks, threads."""
 
 import csv
+import os
+import sys
 import threading
+import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from selfpretrain import PositionClassifier, SequenceClassifier, SequenceRegressor, import_arrays, load_task
 from selfpretrain.cli.app import run
 from selfpretrain.errors import DataError, SpecError
-from selfpretrain.estimators import files
+from selfpretrain.estimators import base, files
 from selfpretrain.estimators.scores import Score
+from selfpretrain.objectives.causal import Causal
+from selfpretrain.objectives.masked import Masked
 
 pytestmark = pytest.mark.usefixtures("rough_flops", "home")
 
@@ -89,6 +95,8 @@ def test_a_model_is_not_put_into_its_data(here, capsys):
     write_table(here / "d" / "t.csv")
     assert run(["fit", "d", "--label", "label", "--sequence", "t*", "-o", "./d", *FLAGS]) == 2
     assert "holds the data" in " ".join(capsys.readouterr().err.split())
+    (here / "link").symlink_to(here / "d")
+    assert run(["fit", "d", "--label", "label", "--sequence", "t*", "-o", "link", *FLAGS]) == 2
     assert [file.name for file in (here / "d").iterdir()] == ["t.csv"]
 
 
@@ -140,23 +148,46 @@ def test_channels_of_imported_data_have_their_names(here):
     assert run(["predict", "m", "l.csv", "-o", "p.csv"]) == 0
 
 
-def test_two_threads_fit_what_each_fits_alone(here):
+def test_fits_of_two_threads_wait_for_each_other(here, monkeypatch):
     x, y = curves()
+    train, inside, most = SequenceClassifier._train, [], []
 
-    def fit(seed, found):
-        model = SequenceClassifier(**SMOKE, runs=here / str(len(found)), random_state=seed)
-        found.append((seed, model.fit(x, y).predict_proba(x)))
+    def watched(self, *arguments):
+        inside.append(1)
+        time.sleep(0.2)
+        most.append(len(inside))
+        found = train(self, *arguments)
+        inside.pop()
+        return found
 
-    alone, together = [], []
-    for seed in (0, 1):
-        fit(seed, alone)
-    threads = [threading.Thread(target=fit, args=(seed, together)) for seed in (0, 1)]
+    monkeypatch.setattr(SequenceClassifier, "_train", watched)
+    models = [SequenceClassifier(**SMOKE, runs=here, random_state=seed) for seed in (0, 1)]
+    threads = [threading.Thread(target=model.fit, args=(x, y)) for model in models]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for seed, found in together:
-        np.testing.assert_array_equal(found, dict(alone)[seed])
+    assert most == [1, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_a_process_that_is_forked_during_a_fit_can_fit():
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with base.FITTING:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+    child = os.fork()
+    if not child:
+        os._exit(0 if base.FITTING.acquire(timeout=5) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    thread.join()
 
 
 def test_the_container_that_is_set_holds_for_transform(here):
@@ -214,6 +245,29 @@ def test_a_rate_of_masking_is_used_or_refused(here):
     for objective in ("masked", "spans", "replaced"):
         model = SequenceClassifier(objective=objective, mask_rate=0.6, mixer="attention")
         assert model._arms(task).pretrain.objective.rate == 0.6
-    assert SequenceClassifier(mask_rate=0.6, mixer="attention")._arms(task)
     with pytest.raises(SpecError, match="pretraining with causal hides no share of positions"):
-        SequenceClassifier(objective="causal", mask_rate=0.6, mixer="attention")._arms(task)
+        SequenceClassifier(objective="causal", mask_rate=0.6, mixer="attention").fit(x, y)
+
+
+def test_a_rate_of_masking_is_for_those_objectives_that_are_tried_and_have_one(here):
+    x = RANDOM.integers(0, 6, (60, 12))
+    model = SequenceClassifier(mask_rate=0.3, **SMOKE, signal="tokens", runs=here).fit(x, x[:, 0] % 2)
+    task = model.task_
+    tried = {model.with_variant(each)._arms(task).pretrain.objective for each in model.variants(task)}
+    assert tried == {Causal(), Masked(rate=0.3)}
+
+
+def test_imported_data_are_read_alike_in_python(here):
+    x, y = curves(60)
+    x[::3, -2:] = np.nan
+    rows = [[*("" if np.isnan(v) else v for v in row), y[i]] for i, row in enumerate(x)]
+    names = [*(f"t{i}" for i in range(12)), "label"]
+    (here / "f.csv").write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+    wide = ["--label", "label", "--sequence", "t*", "--missing", "fill"]
+    assert run(["data", "import", "f.csv", "--name", "gaps", *wide, "--yes"]) == 0
+    assert run(["fit", "gaps", "-o", "m", *FLAGS]) == 0
+    here_fitted = SequenceClassifier(**SMOKE, runs=here / "runs").fit("gaps")
+    loaded = SequenceClassifier.load(here / "m")
+    frame = pa.table({f"t{i}": x[:, i] for i in range(12)})
+    np.testing.assert_allclose(here_fitted.predict_proba(frame), loaded.predict_proba(frame), atol=1e-6)
+    assert here_fitted.reading_ == loaded.reading_ and here_fitted.reading_["missing"] == "fill"

@@ -49,7 +49,7 @@ class Means(nn.Module):
         self.fault, self.out = fault, nn.Linear(width, width)
         self.table = nn.Parameter(torch.zeros(TABLE, width)) if fault == "table" else None
         self.dead = nn.Parameter(torch.zeros(width)) if fault == "dead" else None
-        self.norm = nn.BatchNorm1d(width) if fault == "norm" else None
+        self.norm = nn.BatchNorm1d(width) if fault in ("norm", "silent norm") else None
         self.zero = nn.Parameter(torch.zeros(width)) if fault == "zero" else None
         self.gate = nn.Linear(width, width) if fault.startswith("silent") else None
         if self.gate is not None:
@@ -61,6 +61,11 @@ class Means(nn.Module):
         u = x if padding_mask is None else x * padding_mask[..., None]
         y = self.out(u.cumsum(1) / torch.arange(1, 1 + x.shape[1])[:, None])
         return FAULTS[self.fault](self, x, u, y)
+
+
+def _beside_the_output_before(layer: Means, y: Vectors) -> Vectors:
+    before, layer.before = layer.before, y.detach()
+    return y + before
 
 
 def _beside_the_batch_before(layer: Means, y: Vectors) -> Vectors:
@@ -94,6 +99,15 @@ FAULTS = {
     "silent batch": lambda layer, x, u, y: layer.gate(FAULTS["batch"](layer, x, u, y)),
     "silent padding": lambda layer, x, u, y: layer.gate(FAULTS["padding"](layer, x, u, y)),
     "faint future": lambda layer, x, u, y: 1e-5 * FAULTS["future"](layer, x.float(), u.float(), y),
+    "silent norm": lambda layer, x, u, y: layer.gate(layer.norm(y.mT).mT),
+    "past alone": lambda layer, x, u, y: (
+        F.pad(
+            torch.fft.irfft(torch.fft.rfft(y, 2 * y.shape[1], 1), 2 * y.shape[1], 1)[:, : y.shape[1] - 1],
+            (0, 0, 1, 0),
+        )
+        + 1e-14 * torch.randn(1, generator=torch.Generator().manual_seed(int(1e6 * float(x.sum())) % 99))
+    ),
+    "output before": lambda layer, x, u, y: _beside_the_output_before(layer, y),
     "longest": lambda layer, x, u, y: y + (u != 0).any(2).sum(1).max(),
     "batch before": lambda layer, x, u, y: _beside_the_batch_before(layer, y),
     "nan": lambda layer, x, u, y: y * torch.nan,

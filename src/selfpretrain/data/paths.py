@@ -74,13 +74,18 @@ def find(*places: str) -> Path | None:
     for place in places:
         for folder in folders():
             for path in (folder / place, folder / "raw" / place):
-                if path.exists() and not (path.is_dir() and all(map(_hidden, path.iterdir()))):
+                if path.exists() and not (path.is_dir() and _is_empty(path)):
                     return path
     return None
 
 
-def _hidden(path: Path) -> bool:
-    return path.name.startswith(".")
+def _is_empty(folder: Path) -> bool:
+    """Return whether a folder has hidden files at most; one that cannot be listed may have others."""
+    try:
+        with os.scandir(folder) as entries:
+            return all(entry.name.startswith(".") for entry in entries)
+    except OSError:
+        return False
 
 
 def imported_datasets() -> dict[str, Path]:

@@ -1,6 +1,8 @@
 """Base class of the scikit-learn estimators: from X and y to recipes, training and trained networks."""
 
 import copy
+import os
+import sys
 import tempfile
 import threading
 import warnings
@@ -49,6 +51,17 @@ from .stopping import TimeLimit
 NO_NUMBER = "the model gives no finite number"
 FITTING = threading.RLock()
 """Held while an estimator is fitted: random numbers of networks are those of the process."""
+
+
+def _renew_lock() -> None:
+    """Make another lock in a process that was forked, where no thread will release it."""
+    global FITTING  # noqa: PLW0603
+    FITTING = threading.RLock()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_renew_lock)
+
 UNSOUND = "are its values far from those in training, or is the network unsound?"
 
 
@@ -350,7 +363,7 @@ class SequenceEstimator(TransformerMixin, TaskFitting):  # type: ignore[misc]
             check_order(X, {"y": y, "groups": groups})
         y_true, outputs = self._true_and_predicted(X, y)
         if isinstance(X, str | Task):
-            of_test = self._to_dataset(X).groups
+            of_test = evaluate.load_test(load_task(X) if isinstance(X, str) else X).groups
             groups = None if of_test is None else of_test.numpy()
         else:
             annotations.check_lengths(len(outputs), y_true, groups)

@@ -27,7 +27,7 @@ from ..data.importing.tables import BATCH, PartPlaces, Table, check_regular, ope
 from ..data.importing.ts_files import read_series
 from ..data.moments import BYTES
 from ..data.sequences import Sequences, complaint, interpolate
-from ..data.spec import SequenceSpec, Tokens, Values
+from ..data.spec import SequenceSpec, Tokens
 from ..data.store import StoredDataset
 from ..errors import DataError, NotFinite, SpecError, join_names, nearest, printable
 from ..system import files
@@ -78,7 +78,7 @@ def fit(
         settings = {**settings, "signal": "text" if data.is_text else "tokens"}
     estimator = _estimator(data.form, settings)
     if folder is not None:
-        if exists and os.path.abspath(place) == os.path.abspath(folder):
+        if exists and os.path.realpath(place) == os.path.realpath(folder):
             raise SpecError(f"{folder} holds the data; name another folder for the model")
         make_folder(folder)
     if plan is not None:
@@ -88,11 +88,6 @@ def fit(
     estimator.fit(data)
     if plan is not None:
         estimator.data_facts_ |= {"source": origin}
-    of_data = data.meta["about"] if isinstance(data, StoredDataset) else {}
-    reading = of_data.get("reading")  # data imported before this was noted have none
-    if reading and reading["missing"] != "mask":
-        estimator.reading_ = reading
-        _note_columns(estimator, reading)
     estimator.note_scores(estimator.task_)
     return estimator
 
@@ -115,15 +110,6 @@ def _estimator(form: SequenceSpec, settings: Mapping[str, Any]) -> SequenceEstim
         if name not in known and value:
             raise SpecError(f"{name} is not for targets that are {form.target.kind}; leave it out")
     return kind().set_params(**{name: value for name, value in settings.items() if name in known})
-
-
-def _note_columns(estimator: SequenceEstimator, layout: Json) -> None:
-    """Note the columns of a table, by whose names a frame in Python is put in order, or refused."""
-    columns = layout.get("sequence", [])
-    if layout.get("form") == "wide":
-        estimator.__dict__["feature_names_in_"] = np.array(columns, dtype=object)
-    elif isinstance(estimator.predictor_.form.signal, Values) and len(columns) > 1:
-        estimator.channels_ = columns
 
 
 def read_new(path: Path, estimator: SequenceEstimator) -> ImportPlan:

@@ -13,10 +13,12 @@ import torch
 
 from ..data.containers import Names
 from ..data.offsets import Offsets
+from ..data.spec import Values
 from ..errors import Interrupted, StageFailed
 from ..system.files import Json
 from ..system.time_limit import until
 from ..tasks.base import Task
+from ..tasks.imported import Imported
 from ..training.model import Network, count_parameters
 from ..training.recipe import Recipe
 from ..training.train import Stop, never
@@ -279,7 +281,7 @@ class TaskFitting(EstimatorSettings):
         self.recipes_ = recipes
         self.task_ = task
         self.data_facts_ = facts(task)
-        self.reading_ = None
+        self._note_reading(task)
         self.scores_ = {}
         self.leaderboard_ = []
         self.trials_ = []
@@ -287,6 +289,20 @@ class TaskFitting(EstimatorSettings):
         self.kept_score_ = None
         self.left_out_ = ""
         self.interrupted_ = False
+
+    def _note_reading(self, task: Task) -> None:
+        """Note how files to predict are read, if the data were imported: by their columns.
+
+        By these names a frame in Python is put in order, or refused.
+        """
+        about = task.data().meta["about"] if isinstance(task, InMemoryTask | Imported) else {}
+        reading = about.get("reading")  # data imported before this was noted have none
+        self.reading_ = reading if reading and reading["missing"] != "mask" else None
+        columns = (self.reading_ or {}).get("sequence", [])
+        if self.reading_ and self.reading_["form"] == "wide":
+            self.__dict__["feature_names_in_"] = np.array(columns, dtype=object)
+        elif isinstance(task.form.signal, Values) and len(columns) > 1:
+            self.channels_ = columns
 
 
 def nan_problem(answers: Answers | None) -> str:

@@ -20,7 +20,7 @@ from ..errors import DataError, DoesNotFit, SelfPretrainError, SpecError, Unknow
 from ..mixers.base import Mixer, Positions
 from ..objectives.base import Denoise, Objective
 from ..objectives.common.heads import Pooling
-from ..registry import resolve
+from ..registry import find, resolve
 from ..runner.workspace import Workspace
 from ..studies.recipes.arms import ArmRecipes
 from ..studies.recipes.defaults import denoising_objective, small_arms, smoke_arms
@@ -230,14 +230,11 @@ class EstimatorSettings(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         return ArmRecipes(model, pretrain, finetune, model, scratch)
 
     def _with_rate(self, denoise: Denoise) -> Denoise:
-        """Return the objective with the share of positions that was set."""
+        """Return the objective with the share of positions that was set, if it has one."""
         try:
             return cast(Denoise, with_setting(denoise, "rate", str(self.mask_rate)))
-        except UnknownName as error:
-            if self.objective in ("auto", None):
-                return denoise
-            said = f"pretraining with {self.objective} hides no share of positions"
-            raise SpecError(f"mask_rate: {said}; leave it out") from error
+        except UnknownName:  # one of those that are tried
+            return denoise
 
     def variants(self, task: Task, counted: bool = False) -> list[dict[str, Any]]:
         """Return the settings to try; the first is the default.
@@ -452,6 +449,12 @@ def check_settings(estimator: "EstimatorSettings") -> None:
     """
     if kind_of(type(estimator)) == PRETRAINER and estimator.n_members != 1:
         raise SpecError("n_members: embeddings are those of one network; leave it out")
+    named = estimator.mask_rate is not None and estimator.objective not in ("auto", None)
+    if named and "rate" not in getattr(
+        find("objectives", str(estimator.objective)), "__dataclass_fields__", {}
+    ):
+        said = f"pretraining with {estimator.objective} hides no share of positions"
+        raise SpecError(f"mask_rate: {said}; leave it out")
     how = ConfigDict(strict=True, arbitrary_types_allowed=True)
     for field in fields(estimator):
         value = getattr(estimator, field.name)

@@ -60,8 +60,8 @@ ONE_THREAD_BELOW = 5_000_000
 """Parameter count below which a second CPU thread costs more than it gains."""
 Outcome = tuple[str, str]
 """How a stage ended (done, failed, unfit, stopped or lost), and why: strings, for any process to read."""
-MACHINE_PARTS = ("results", "data", "source")
-"""Parts of a recipe's identity that depend on the machine."""
+MACHINE_PARTS = ("results", "data", "source", "checkpoint")
+"""Parts of a recipe's identity that depend on the machine, the last if it has one."""
 
 
 def run(recipe: Recipe, workspace: Workspace) -> Path:
@@ -327,7 +327,7 @@ class RemoteStage:
             executor="serial",
         )
         parts = identity(stage.recipe)
-        return cls(stage, remote, {name: parts[name] for name in MACHINE_PARTS})
+        return cls(stage, remote, {name: parts[name] for name in MACHINE_PARTS if name in parts})
 
     def run(self, stop: Callable[[], bool] = never) -> Outcome:
         """Run the stage if it has the same identity here, until a signal or ``stop`` asks to stop."""
@@ -390,3 +390,5 @@ def _differences(recipe: Recipe, planned: Json) -> Iterator[str]:
     for module in sorted(here["source"].keys() | planned["source"].keys()):
         if here["source"].get(module) != planned["source"].get(module):
             yield f"{module}.py is another file here than where it was planned"
+    if here.get("checkpoint") != planned.get("checkpoint"):
+        yield f"the checkpoint of {name_of(recipe.model.mixer)} is another one here, or not on this machine"

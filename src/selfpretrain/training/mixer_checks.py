@@ -23,7 +23,7 @@ from ..mixers.base import LayerContext, Mixer
 from ..registry import name_of, ships
 from ..shapes import PaddingMask, Vectors
 from .flops import count_flops
-from .model import Model, count_parameters
+from .model import Model, Network, count_parameters
 from .recipe import Recipe, digests_of
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4}  # relative to the largest output
@@ -207,7 +207,9 @@ class _Subject:
         """Check that outputs do not differ at these positions by more than rounding errors."""
         difference = (a - b).abs().amax(-1).nan_to_num(torch.inf).masked_fill(~where, 0)
         tolerance = TOLERANCE[torch.float32 if self.rounds else self.dtype]
-        changed = difference > tolerance * float(a[where].abs().max())
+        # An output that is 0 up to rounding, as before a delay, is measured by the others, up to 1.
+        scale = max(float(a[where].abs().max()), min(1.0, float(a.abs().nan_to_num(0.0, 0.0).max())))
+        changed = difference > tolerance * scale
         if changed.any():
             position = int(changed.any(0).nonzero()[0])
             size = f"first at position {position}, by up to {float(difference.max()):.2g}"
@@ -329,7 +331,7 @@ def _causality_of_any_weights(subject: _Subject) -> None:
 
 @torch.no_grad()
 def _with_random_weights(subject: _Subject) -> _Subject:
-    """Return a copy of the layer with other weights.
+    """Return a copy of a layer or network with other weights.
 
     Raises:
         Undecided: if outputs are not finite with any of them.
@@ -337,7 +339,8 @@ def _with_random_weights(subject: _Subject) -> _Subject:
     module = copy.deepcopy(subject.module)
     for parameter in module.parameters():
         parameter.copy_(torch.randn(parameter.shape, generator=subject.random, dtype=torch.float64))
-    changed = replace(subject, module=module, run=module, during="with random weights, ")
+    run = module.features if isinstance(module, Network) else module
+    changed = replace(subject, module=module, run=run, during=f"{subject.during}with random weights, ")
     x = changed.draw()
     for _ in range(HALVINGS):
         if changed(x).isfinite().all():
@@ -524,13 +527,16 @@ def _run_probe(name: str, layer: _Subject, network: _Subject) -> Probe:
         return Probe(name, "not applicable", "bidirectional")
     if name == "padding length" and layer.mixer.fixed_length:
         return Probe(name, "not applicable", "of fixed length: batches are padded to the length of the task")
-    if name in LEAKS and _is_silent(layer):  # nothing would be seen of what it is to learn
-        return _try_probe(name, lambda silent: PROBES[name](_with_random_weights(silent)), layer)
-    found = _try_probe(name, PROBES[name], layer)
+
+    def probe(subject: _Subject) -> None:
+        silent = name in LEAKS and _is_silent(layer)  # nothing would be seen of what it is to learn
+        PROBES[name](_with_random_weights(subject) if silent else subject)
+
+    found = _try_probe(name, probe, layer)
     if name == WARNING and found.result == "fails":
         return replace(found, result="warns")
     if name in IN_TRAINING and found.result == "ok":
-        in_network = _try_probe(name, PROBES[name], network)
+        in_network = _try_probe(name, probe, network)
         return found if in_network.result == "ok" else in_network
     return found
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..config import is_ours
+from ..config import to_dict
 from ..data.spec import SequenceSpec
 from ..errors import SpecError
 from ..mixers.ops._exact import matmul_precision
@@ -17,7 +17,7 @@ from ..objectives.common.latent import LatentHead
 from ..registry import name_of
 from ..system import distributed
 from .model import Network
-from .recipe import Precision, Stage
+from .recipe import Precision, Stage, foreign_modules
 
 SHAPES = 64
 """Largest number of compiled variants of a block: training and evaluation, and one per padded length."""
@@ -54,8 +54,8 @@ def prepare(network: Network, stage: Stage, device: torch.device) -> None:
     """
     if stage.precision == "tf32" and (device.type != "cuda" or stage.compile):
         raise SpecError("precision=tf32 is for GPUs, and not for compiled blocks; use fp32, or bf16")
-    ours = is_ours(type(stage.objective).__module__)  # those add up over processes
-    if stage.objective.whole_batch and distributed.world_size() > 1 and not ours:
+    split = stage.objective.whole_batch and distributed.world_size() > 1
+    if split and foreign_modules(to_dict(stage.objective)):  # ours add up over processes
         raise SpecError(f"{name_of(stage.objective)} sees the whole batch: run it in one process")
     parts = distributed.world_size() * stage.grad_accumulation
     if stage.batch % parts:

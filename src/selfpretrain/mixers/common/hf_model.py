@@ -40,7 +40,8 @@ NOT_ARCHITECTURE = ("transformers_version", "architectures", "dtype", "torch_dty
 NETWORK_OPTIONS: dict[str, Any] = {"attn_implementation": "sdpa", "dtype": torch.float32}
 """Arguments for every network: SDPA accepts boolean masks; checkpoints may be in half precision."""
 CONFIG = "config.json"  # file of a checkpoint with its architecture
-READ = (".json", ".safetensors", ".bin", ".model", ".txt")  # endings of files that the library reads
+READ = (CONFIG, "*.safetensors", "pytorch_model*.bin", "tokenizer*", "vocab*", "merges.txt", "*.model")
+"""Files of a checkpoint that the library reads."""
 POOLER = "pooler"  # name of the module that pools a sequence in some networks; it is not used
 
 
@@ -158,9 +159,7 @@ def version_of(checkpoint: str, weights: bool) -> str:
     if not folder.is_dir():
         cached = _cached(checkpoint) if is_available(checkpoint) else None
         return cached.parent.name if cached else ""
-    files = sorted(
-        file for file in folder.iterdir() if file.name == CONFIG or (weights and file.suffix in READ)
-    )
+    files = sorted({file for pattern in (READ if weights else (CONFIG,)) for file in folder.glob(pattern)})
     stats = [(file, file.stat()) for file in files]
     parts = [f"{file.name} {_digest(file, stat.st_size, stat.st_mtime_ns)}" for file, stat in stats]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

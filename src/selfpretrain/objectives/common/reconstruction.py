@@ -30,7 +30,9 @@ def levels_of(form: SequenceSpec, distance: Distance) -> int | None:
         return None
     levels = form.signal.levels or LEVELS
     step = (form.signal.high - form.signal.low) / (levels - 1)
-    if form.signal.levels is None and (low := [at for at, x in enumerate(form.signal.spread) if x < step]):
+    several = form.signal.channels > 1 and form.signal.levels is None
+    # Four standard deviations on both sides: nearly all of its values.
+    if several and (low := [at for at, spread in enumerate(form.signal.spread) if 8 * spread < step]):
         said = f"channel {low[0] + 1} of {form.signal.channels} varies by less than one of {levels} levels"
         raise SpecError(f"distance=levels: {said}; bring channels to one scale, or use distance=l1")
     return levels

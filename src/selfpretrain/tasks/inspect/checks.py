@@ -258,9 +258,10 @@ def _copies(data: CheckedTask) -> Iterator[Finding]:
         targets = np.concatenate([examples.targets.numpy() for examples in data.splits.values()])[known]
         hashes = np.concatenate(list(whole.values()))[known]
         _, equal = np.unique(hashes, return_inverse=True)
-        (equal, _), counts = np.unique(np.stack([equal, targets]), axis=1, return_counts=True)
+        classes = len(data.form.target.names)
+        pairs, counts = np.unique(equal * classes + targets, return_counts=True)
         commonest = np.zeros(equal.max(initial=-1) + 1, dtype=np.int64)
-        np.maximum.at(commonest, equal, counts)
+        np.maximum.at(commonest, pairs // classes, counts)
         if odd := int(counts.sum() - commonest.sum()):
             text = "examples have another label than most that are equal to them"
             yield Finding("contradictions", "note", f"{odd:,} {text}")
