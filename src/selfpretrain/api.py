@@ -304,15 +304,17 @@ def forecast_request(
     folder = ExperimentFolder(planned.plan, workspace, None if request.fresh else request.bundled)
     bundled = None if request.fresh else folder.bundled_stages
     how = (gpu, bundled, timed, planned.planner)
-    # Tuning chooses other stages than those that may be there.
-    where, known = (nowhere(workspace), frozenset()) if request.tune else (workspace, bundled)
-    asked = experiment.select_cells(request.only)
-    found = forecast(planned.plan, where, asked, gpu, known, timed, planned.planner)
+    where = workspace
+    if request.tune:  # which chooses other stages than those that may be there
+        trials = forecast(trials_plan(request, experiment), workspace, None, *how, False)
+        where = nowhere(workspace)
+        how = (gpu, frozenset(), timed, planned.planner)
+    found = forecast(planned.plan, where, experiment.select_cells(request.only), *how)
     if request.tune:
-        found = with_tuning(found, forecast(trials_plan(request, experiment), workspace, None, *how, False))
+        found = with_tuning(found, trials)
     if experiment.design is None:
         return found
-    least = forecast(planned.plan, where, experiment.first_analysis, gpu, known, timed, planned.planner)
+    least = forecast(planned.plan, where, experiment.first_analysis, *how)
     notes = (
         f"{experiment.design.last} seeds are the most; to the first interim analysis, at "
         f"{experiment.design.first} seeds: {least.total}",

@@ -43,6 +43,14 @@ def write_table(path, split=False):
     return path
 
 
+def write_gaps(path, x, y):
+    """A table of curves of which every third lacks its end."""
+    x[::3, -2:] = np.nan
+    rows = [[*("" if np.isnan(v) else v for v in row), y[i]] for i, row in enumerate(x)]
+    names = [*(f"t{i}" for i in range(12)), "label"]
+    path.write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -120,10 +128,7 @@ def test_a_task_of_another_form_is_refused_or_cut(here):
 
 def test_ends_are_filled_alike_in_files_and_in_python(here):
     x, y = curves(60)
-    x[::3, -2:] = np.nan
-    rows = [[*("" if np.isnan(v) else v for v in row), y[i]] for i, row in enumerate(x)]
-    names = [*(f"t{i}" for i in range(12)), "label"]
-    (here / "f.csv").write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+    write_gaps(here / "f.csv", x, y)
     assert (
         run(["fit", "f.csv", "--label", "label", "--sequence", "t*", "--missing", "fill", "-o", "m", *FLAGS])
         == 0
@@ -257,10 +262,7 @@ def test_a_rate_of_masking_is_for_those_objectives_that_are_tried_and_have_one(h
 
 def test_imported_data_are_read_alike_in_python(here):
     x, y = curves(60)
-    x[::3, -2:] = np.nan
-    rows = [[*("" if np.isnan(v) else v for v in row), y[i]] for i, row in enumerate(x)]
-    names = [*(f"t{i}" for i in range(12)), "label"]
-    (here / "f.csv").write_text("\n".join(",".join(map(str, row)) for row in [names, *rows]))
+    write_gaps(here / "f.csv", x, y)
     wide = ["--label", "label", "--sequence", "t*", "--missing", "fill"]
     assert run(["data", "import", "f.csv", "--name", "gaps", *wide, "--yes"]) == 0
     assert run(["fit", "gaps", "-o", "m", *FLAGS]) == 0

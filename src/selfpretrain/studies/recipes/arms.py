@@ -66,9 +66,8 @@ class ArmRecipes:
     def with_direction(self) -> "ArmRecipes":
         """Return the recipes with causal models where pretraining needs them, and no others."""
         causal = self.pretrain.objective.needs_causal and self.model.mixer.denoises
-        models = (replace(each, causal=causal) for each in (self.model, self.scratch_model))
-        model, scratch_model = models
-        return replace(self, model=model, scratch_model=scratch_model)
+        scratch_model = replace(self.scratch_model, causal=causal)
+        return replace(self, model=replace(self.model, causal=causal), scratch_model=scratch_model)
 
     def scale_budget(self, share: float) -> "ArmRecipes":
         """Return the recipes with budget and schedule of every stage multiplied by ``share``."""

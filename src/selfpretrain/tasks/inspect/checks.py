@@ -127,7 +127,8 @@ def _files(task: Task) -> Finding:
     place = imported_datasets().get(source.name) if isinstance(source, Imported) else None
     if isinstance(source, Prepared) and not source.made_up:
         place = source.folder
-        source.data() if not place.exists() else None
+        if not place.exists():
+            source.data()
     if place is None:
         return Finding("files", "fine", "none; the data are part of the package, or made when they are used")
     report_progress(f"{name_of(task)}: hashes of files", 0)
