@@ -245,3 +245,14 @@ def test_padding_of_pairs_is_that_of_both_sequences(monkeypatch):
     monkeypatch.setattr(cost, "training_data", lambda recipe: pairs)
     made = Recipe(task, Model(Attention(2), 8, 1), (Stage(Classify(), Budget(steps=1)),))
     assert cost.Planner(rough_above=0).plan(made).padding == 1 - (1 + 1 / 4) / 2
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_steps_are_measured_in_the_precision_of_their_stage(precision):
+    asked = recipe(Attention(heads=2))
+    seen = []
+    with torch.nn.modules.module.register_module_forward_hook(
+        lambda *call: seen.append(torch.is_autocast_enabled("cpu"))
+    ):
+        cost.seconds_per_step(replace(asked, stages=(replace(asked.last, precision=precision),)))
+    assert any(seen) == (precision == "bf16")

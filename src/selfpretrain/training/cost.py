@@ -44,6 +44,7 @@ from .recipe import (
     fingerprint,
     training_data,
 )
+from .step import precision_context
 from .trace import shipped_sizes
 from .train import seconds_on_gpu
 from .transfer import freeze
@@ -258,7 +259,8 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     order = BatchSampler(data.longest, stage.batch, recipe.seed)
     took: list[float] = []
     hook = nn.modules.module.register_module_forward_hook(lambda *call: check_time())
-    with as_stage_failure(recipe), alone(), hook:  # the time limit is checked after every module
+    precision = precision_context(stage.precision, torch.device("cpu"))
+    with as_stage_failure(recipe), alone(), hook, precision:  # the time limit is checked after every module
         network = _network(recipe)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():
