@@ -2,7 +2,8 @@
 
     python benchmarks/archive.py
 
-Sets that every method has are compared. docs/ucr.md says how to measure them.
+Sets that every method has are compared. Beside them stands, from docs/archive-redrawn.tsv, what a method
+gets that was chosen for each set by the test series, and then trained anew. docs/ucr.md says how to measure.
 """
 
 import csv
@@ -15,8 +16,10 @@ from scipy.stats import rankdata
 
 from tables import Table, put
 
-ROOT = Path(__file__).resolve().parents[1]
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = DOCS / "ucr.md"
 METHODS = ("fit", "MiniRocket", "QUANT", "MultiRocketHydra")
+REDRAWN = "aeon's best on each set, trained anew"
 LIMIT = 300  # seconds that fit has
 
 
@@ -51,6 +54,15 @@ def summary(rows: dict[str, dict[str, dict[str, str]]]) -> Table:
     return table
 
 
+def redrawn(rows: dict[str, dict[str, dict[str, str]]], path: Path) -> list[str]:
+    """Return the row of methods that were chosen by the test series, with other random states."""
+    best = dict(zip(rows, 100 * column(rows, "accuracy").max(1), strict=True))
+    with path.open(encoding="utf-8", newline="") as file:
+        found = [(row["set"], 100 * float(row["accuracy"])) for row in csv.DictReader(file, delimiter="\t")]
+    near = 100 * np.mean([accuracy >= best[name] - 1 for name, accuracy in found])
+    return [REDRAWN, f"{np.mean([accuracy for _, accuracy in found]):.2f}", "", f"{near:.0f} %", "", ""]
+
+
 def draw(rows: dict[str, dict[str, dict[str, str]]], path: Path) -> None:
     """Draw the accuracy of fit on every set beside that of each other method."""
     accuracy = 100 * column(rows, "accuracy")
@@ -69,11 +81,17 @@ def draw(rows: dict[str, dict[str, dict[str, str]]], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def write(page: Path) -> None:
+    """Put the table into a page."""
+    rows = read(DOCS / "archive.tsv")
+    put(page, "archive", [*summary(rows), redrawn(rows, DOCS / "archive-redrawn.tsv")])
+
+
 def main() -> None:
-    """Write both."""
-    rows = read(ROOT / "docs" / "archive.tsv")
-    put(ROOT / "docs" / "ucr.md", "archive", summary(rows))
-    draw(rows, ROOT / "docs" / "archive.svg")
+    """Write table and picture."""
+    write(PAGE)
+    rows = read(DOCS / "archive.tsv")
+    draw(rows, DOCS / "archive.svg")
     late = (column(rows, "seconds to fit")[:, 0] > LIMIT).sum()
     print(f"{len(rows)} sets; fit later than its limit on {late}")
 

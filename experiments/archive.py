@@ -34,25 +34,25 @@ def fit() -> Any:
     return SequenceClassifier(minutes=MINUTES, random_state=0)
 
 
-def minirocket() -> Any:
+def minirocket(random_state: int = 0) -> Any:
     from aeon.classification.convolution_based import MiniRocketClassifier
 
-    return MiniRocketClassifier(random_state=0)
+    return MiniRocketClassifier(random_state=random_state)
 
 
-def multirocket_hydra() -> Any:
+def multirocket_hydra(random_state: int = 0) -> Any:
     from aeon.classification.convolution_based import MultiRocketHydraClassifier
 
-    return MultiRocketHydraClassifier(random_state=0)
+    return MultiRocketHydraClassifier(random_state=random_state)
 
 
-def quant() -> Any:
+def quant(random_state: int = 0) -> Any:
     from aeon.classification.interval_based import QUANTClassifier
 
-    return QUANTClassifier(random_state=0)
+    return QUANTClassifier(random_state=random_state)
 
 
-METHODS: dict[str, Callable[[], Any]] = {
+METHODS: dict[str, Callable[..., Any]] = {
     "fit": fit,
     "MiniRocket": minirocket,
     "MultiRocketHydra": multirocket_hydra,
@@ -77,11 +77,11 @@ def padded(rows: list[np.ndarray], length: int) -> np.ndarray:
     return table
 
 
-def measure(name: str, method: str) -> dict[str, str]:
+def measure(name: str, method: str, **settings: Any) -> dict[str, str]:
     """Return the row of the table of one method on one set."""
     train, test = load_task(f"ucr:{name}")._read()
     x, x_test = series(train[:, 1:]), series(test[:, 1:])
-    model = METHODS[method]()
+    model = METHODS[method](**settings)
     if method != "fit":
         longest = max(map(len, x))
         x, x_test = padded(x, longest), padded(x_test, longest)
