@@ -18,6 +18,8 @@ from selfpretrain.objectives.common.augmented import Augmented
 from selfpretrain.objectives.common.averaged import Averaged, mean_prediction
 from selfpretrain.runner.workspace import Workspace
 from selfpretrain.tasks.common.augmentations import ReverseComplement
+from selfpretrain.tasks.state_tracking import StateTracking
+from selfpretrain.training.cost import plan
 from selfpretrain.training.ensemble import EnsembleModel
 from selfpretrain.training.evaluate import evaluate
 from selfpretrain.training.model import Model
@@ -82,6 +84,17 @@ def train(recipe, network):
         each.embed.mask_token.requires_grad_(False)
     stage = replace(recipe.last, select="last")
     train_network(replace(stage, budget=Budget(steps=5)), network, TrainingData(TASK.form, data, data))
+
+
+@pytest.mark.parametrize("freeze", [(), ("blocks.*", "embed.*", "norm.*")], ids=["all", "heads"])
+@pytest.mark.parametrize("task", [TASK, StateTracking()], ids=["sequences", "positions"])
+def test_an_ensemble_costs_what_its_members_cost(task, freeze):
+    alone = Model(Attention(2), 8, 1)
+    objective = objective_for(task.form.target)()
+    stage = replace(STAGE, objective=objective, freeze=freeze)
+    together = replace(stage, objective=Averaged(objective, 3))
+    one = plan(Recipe(task, alone, (stage,)))
+    assert plan(Recipe(task, MODEL, (together,))).flops == pytest.approx(3 * one.flops)
 
 
 def test_scores_are_those_of_the_one_answer():

@@ -211,6 +211,10 @@ REFUSED = {
         lambda: torch.utils.data.DataLoader(DATA),
         r"DataLoader; give its tensors: X\.dataset\.tensors",
     ),
+    "loader of an array": (
+        lambda: torch.utils.data.DataLoader(EVEN),
+        r"DataLoader; give what it loads: X\.dataset",
+    ),
     "subset": (lambda: torch.utils.data.Subset(DATA, [0, 1]), r"Subset; give \[x for x, _ in dataset\]"),
     "dict": (lambda: {"x": ONE, "y": LABELS}, "dict; give one of its entries.*: x, y"),
     "set": (lambda: {"ab", "cd"}, "a set has no order"),

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from selfpretrain.registry import find
 from selfpretrain.studies.arms.base import recipes_by_column
 from selfpretrain.studies.recipes.arms import MATCHED, SPT, ArmRecipes
 from selfpretrain.training import cost, flops
-from selfpretrain.training.model import Model, count_parameters
+from selfpretrain.training.model import Block, Model, Network, count_parameters
 from selfpretrain.training.recipe import Budget, Recipe, Stage, build_network, training_data
 from steps import SHORT, every_mixer
 
@@ -245,6 +246,16 @@ def test_padding_of_pairs_is_that_of_both_sequences(monkeypatch):
     monkeypatch.setattr(cost, "training_data", lambda recipe: pairs)
     made = Recipe(task, Model(Attention(2), 8, 1), (Stage(Classify(), Budget(steps=1)),))
     assert cost.Planner(rough_above=0).plan(made).padding == 1 - (1 + 1 / 4) / 2
+
+
+def test_steps_are_measured_with_activations_recomputed_where_their_stage_does():
+    asked = recipe(Attention(heads=2), depth=1)
+    passes = Counter()
+    with torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, *call: passes.update([type(module)])
+    ):
+        cost.seconds_per_step(asked.with_last(replace(asked.last, activation_checkpointing=True)))
+    assert passes[Block] == 2 * passes[Network] > 0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

@@ -187,6 +187,8 @@ def test_says_what_a_stage_cannot_have():
         prepare(network, replace(stage, precision="tf32", compile=True), torch.device("cuda"))
     with pytest.raises(SpecError, match="does not divide among 1 processes in 3 parts each"):
         prepare(network, replace(stage, grad_accumulation=3), cpu)
+    with pytest.raises(ValueError, match="not a multiple of grad_accumulation=3"):
+        Recipe(toys.Majority(), Model(Attention()), (replace(stage, grad_accumulation=3),))
     with pytest.raises(ValueError, match="leave out grad_accumulation"):
         Recipe(toys.Majority(), Model(Attention(), norm="batch"), (replace(stage, grad_accumulation=2),))
 

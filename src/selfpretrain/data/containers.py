@@ -158,7 +158,10 @@ def _refuse(X: Any) -> None:
         loader = ".dataset" if data is not X else ""
         raise DataError(f"{what} its tensors: X{loader}.tensors[0], and X{loader}.tensors[1] as y")
     if isinstance(data, torch.utils.data.Dataset):
-        raise DataError(f"{what} [x for x, _ in dataset], and [y for _, y in dataset] as y")
+        labelled = "[x for x, _ in dataset], and [y for _, y in dataset] as y"
+        raise DataError(f"{what} {labelled}; or list(dataset), if it has sequences alone")
+    if data is not X:  # a loader may shuffle, and its batches are not sequences
+        raise DataError(f"{what} what it loads: X.dataset")
     if isinstance(X, Mapping):
         raise DataError(f"{what} one of its entries, or list(X.values()): {join_names(map(str, X))}")
     if isinstance(X, set | frozenset):

@@ -444,7 +444,7 @@ class SequenceEstimator(TransformerMixin, TaskFitting):  # type: ignore[misc]
     def _warn_of_cut(self, count: int, given: int, length: int) -> None:
         warnings.warn(
             f"{count:,} of {given:,} sequences are cut to the {length:,} positions of the longest one in "
-            "training; longer='refuse' makes that an error",
+            "training; longer='refuse' (--longer refuse) makes that an error",
             stacklevel=4,  # the caller of predict, by way of _to_dataset
         )
 

@@ -20,7 +20,10 @@ from .workspace import Workspace
 
 HOUR = 3600.0
 GUESS_NOTE = f", guessed at {CPU_CORE / 1e9:g} GFLOP/s a core; --measure times the steps"
-GPU_NOTE = "steps are traced without a GPU; times are fitted to 18 steps that were measured on an H100"
+GPU_NOTE = (
+    "steps are traced without a GPU, in the usual precision of the card, whatever stage.precision says; "
+    "times are fitted to 18 steps that were measured on an H100"
+)
 SHARED = ("task", "mixer", "stages", "times", "steps", "parameters", "FLOPs")
 HERE = (*SHARED, "takes")
 """Columns of a forecast for this machine."""

@@ -33,7 +33,7 @@ from ..system.time_limit import TimeIsUp, check_time, seconds_left
 from ..tasks.base import Task
 from .flops import count_flops, count_step
 from .memory import LESS_MEMORY
-from .model import Model, count_parameters, real_size
+from .model import Model, Network, count_parameters, real_size
 from .optim import Optim
 from .recipe import (
     Budget,
@@ -262,6 +262,8 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     precision = precision_context(stage.precision, torch.device("cpu"))
     with as_stage_failure(recipe), alone(), hook, precision:  # the time limit is checked after every module
         network = _network(recipe)
+        for each in network.networks():
+            each.recompute_activations(stage.activation_checkpointing)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():
                 return took[0], False
@@ -288,7 +290,7 @@ def fitting(size: Callable[[int], float], goal: float, step: int) -> int:
     return step * min((n for n in (first - 1, first) if n), key=lambda n: abs(size(n * step) - goal))
 
 
-def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, order: BatchSampler) -> float:
+def _flops_per_step(recipe: Recipe, network: Network, data: SequenceDataset, order: BatchSampler) -> float:
     """Return the mean FLOPs of a training step over its batches.
 
     They are counted for one and for two examples of a length, and extrapolated linearly to the batch size
@@ -298,7 +300,8 @@ def _flops_per_step(recipe: Recipe, network: nn.Module, data: SequenceDataset, o
     padded = order.padded_lengths(_epochs(data, order)).numpy()
     each = 0.0
     if _targets(recipe, data, order.rows(0)[:1]).loss_mask is not None:
-        each = _per_answer(network.get_submodule("head"), data.views, recipe.model.width)
+        heads = [network.get_submodule("head") for network in network.networks()]
+        each = sum(_per_answer(head, data.views, recipe.model.width) for head in heads)
 
     def without_answers(length: int) -> float:
         nearest = (data.longest - length).abs().argmin()
@@ -400,13 +403,14 @@ def _per_answer(head: nn.Module, views: int, width: int) -> float:
     return of(2) - of(1)
 
 
-def _network(recipe: Recipe) -> nn.Module:
+def _network(recipe: Recipe) -> Network:
     """Return the network to count; without gradients of its features if the head alone is trained.
 
     A network that is frozen in part counts as if all of it were trained.
     """
     network = build_network(recipe)
-    body = [parameter for name, parameter in network.named_parameters() if not name.startswith("head.")]
+    named = [each for network in network.networks() for each in network.named_parameters()]
+    body = [parameter for name, parameter in named if not name.startswith("head.")]
     freeze(network, recipe.last.freeze)
     if any(parameter.requires_grad for parameter in body):
         network.requires_grad_(True)

@@ -123,6 +123,8 @@ class Recipe:
                 raise SpecError(f"{mixer} answers once per sequence, and {kind} asks at every position")
             if stage.compile and not self.model.mixer.compiles:
                 raise SpecError(f"{mixer} gets wrong gradients when it is compiled: leave out compile")
+            if stage.batch % (parts := stage.grad_accumulation):
+                raise SpecError(f"a batch of {stage.batch} is not a multiple of grad_accumulation={parts}")
             if stage.grad_accumulation > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
             if stage.grad_accumulation > 1 and stage.objective.whole_batch:
