@@ -14,7 +14,7 @@ from scripts import script
 ROOT = Path(__file__).parents[1]
 
 WRITE = {
-    "archive": lambda bench, page: bench.write(page),
+    "archive": lambda bench, page: bench.write(page, bench.read(bench.MEASURED)),
     "data_sets": lambda bench, page: bench.write(page),
     "few_labels": lambda bench, page: bench.write(page, bench.finished()),
     "kept_score": lambda bench, page: bench.write(page, json.loads(bench.KEPT.read_text())),

@@ -262,8 +262,8 @@ def _measure_step(recipe: Recipe) -> tuple[float, bool]:
     precision = precision_context(stage.precision, torch.device("cpu"))
     with as_stage_failure(recipe), alone(), hook, precision:  # the time limit is checked after every module
         network = _network(recipe)
-        for each in network.networks():
-            each.recompute_activations(stage.activation_checkpointing)
+        for member in network.networks():
+            member.recompute_activations(stage.activation_checkpointing)
         while len(took) < 2 or (len(took) < 3 and sum(took[1:]) < ENOUGH):
             if took and took[0] > seconds_left():
                 return took[0], False
@@ -300,7 +300,7 @@ def _flops_per_step(recipe: Recipe, network: Network, data: SequenceDataset, ord
     padded = order.padded_lengths(_epochs(data, order)).numpy()
     each = 0.0
     if _targets(recipe, data, order.rows(0)[:1]).loss_mask is not None:
-        heads = [network.get_submodule("head") for network in network.networks()]
+        heads = [member.get_submodule("head") for member in network.networks()]
         each = sum(_per_answer(head, data.views, recipe.model.width) for head in heads)
 
     def without_answers(length: int) -> float:
@@ -409,7 +409,7 @@ def _network(recipe: Recipe) -> Network:
     A network that is frozen in part counts as if all of it were trained.
     """
     network = build_network(recipe)
-    named = [each for network in network.networks() for each in network.named_parameters()]
+    named = [pair for member in network.networks() for pair in member.named_parameters()]
     body = [parameter for name, parameter in named if not name.startswith("head.")]
     freeze(network, recipe.last.freeze)
     if any(parameter.requires_grad for parameter in body):

@@ -123,11 +123,12 @@ class Recipe:
                 raise SpecError(f"{mixer} answers once per sequence, and {kind} asks at every position")
             if stage.compile and not self.model.mixer.compiles:
                 raise SpecError(f"{mixer} gets wrong gradients when it is compiled: leave out compile")
-            if stage.batch % (parts := stage.grad_accumulation):
+            parts = stage.grad_accumulation
+            if stage.batch % parts:
                 raise SpecError(f"a batch of {stage.batch} is not a multiple of grad_accumulation={parts}")
-            if stage.grad_accumulation > 1 and self.model.norm == "batch":
+            if parts > 1 and self.model.norm == "batch":
                 raise SpecError("batch normalisation sees the whole batch: leave out grad_accumulation")
-            if stage.grad_accumulation > 1 and stage.objective.whole_batch:
+            if parts > 1 and stage.objective.whole_batch:
                 raise SpecError(f"{kind} sees the whole batch: leave out grad_accumulation")
             if stage.objective.needs_causal and not self.model.causal:
                 raise SpecError(f"{kind} needs Model(causal=True): a model that sees the future would cheat")
